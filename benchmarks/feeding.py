@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from preparing import find_python, prepare
+from preparing import prepare, resolve_python
 from reporting import LIBRARY, ROOT, write_benchmark
 
 # isort: split
@@ -38,7 +38,7 @@ def measure(framework: str, folder: Path, options: argparse.Namespace) -> list[d
     own.mkdir()
     spec = complete_spec(run, settings, str(folder / "data"), str(folder / "weights.safetensors"))
     (own / "spec.json").write_text(json.dumps(spec))
-    command = [find_python(framework), "-m", "sleeping_input", "start", "--spec", str(own / "spec.json")]
+    command = [resolve_python(framework), "-m", "sleeping_input", "start", "--spec", str(own / "spec.json")]
     command += ["--pairs", str(options.pairs), "--folder", str(own)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(LIBRARY), str(ROOT / "benchmarks")])}
     result = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from preparing import find_python, prepare
+from preparing import prepare, resolve_python
 from reporting import LIBRARY, ROOT, write_benchmark
 
 # isort: split
@@ -146,7 +146,7 @@ def main() -> None:
         folder = Path(scratch)
         prepare(folder)
         for framework in arguments.frameworks:
-            python, measured = find_python(framework), []
+            python, measured = resolve_python(framework), []
             for _ in range(arguments.pairs):
                 for order in (sides, sides[::-1]):
                     options = (arguments.batch_size, arguments.steps)

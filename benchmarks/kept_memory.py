@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from harness_cost import bare_loop, read_reports
-from preparing import find_python, prepare
+from preparing import prepare, resolve_python
 from reporting import ROOT, write_benchmark
 
 # isort: split
@@ -59,7 +59,7 @@ def main() -> None:
         folder = Path(scratch)
         prepare(folder)
         for framework in arguments.frameworks:
-            python, ratios = find_python(framework), []
+            python, ratios = resolve_python(framework), []
             for _ in range(arguments.pairs):
                 options = (arguments.batch_size, arguments.seconds)
                 halves = [measure(framework, python, folder, order, *options) for order in (cores, cores[::-1])]

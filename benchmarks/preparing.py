@@ -12,7 +12,7 @@ from reporting import ROOT
 # isort: split
 from howmanygpus.environments.build import build_environment
 from howmanygpus.environments.horovod import build_horovod
-from howmanygpus.environments.pins import HOROVOD_SOURCE, find_horovod_base, find_horovod_tools, find_pins
+from howmanygpus.environments.pins import HOROVOD_SOURCE, list_horovod_tools, list_pin_files, resolve_horovod_base
 from howmanygpus.plan.frameworks import FRAMEWORKS
 
 SHAPE = {"image_shape": [32, 32, 3], "num_classes": 10, "num_train": 4096, "num_test": 16}
@@ -32,12 +32,12 @@ def prepare(folder: Path) -> None:
     run_script("initialize_weights", "--model", "resnet44", *shape, "--weights", str(folder / "weights.safetensors"))
 
 
-def find_python(framework: str) -> str:
+def resolve_python(framework: str) -> str:
     """Return the Python of a framework's CPU environment, which is built in the cache if it is missing."""
     entry, horovod = FRAMEWORKS[framework], None
     name = entry.environments["cpu"]
     with chdir(ROOT):
-        if base := find_horovod_base(name):
-            ingredients = (build_environment(base, find_pins(base)), find_horovod_tools(name), HOROVOD_SOURCE)
+        if base := resolve_horovod_base(name):
+            ingredients = (build_environment(base, list_pin_files(base)), list_horovod_tools(name), HOROVOD_SOURCE)
             horovod = build_horovod(*ingredients, entry.family, "cpu", len(os.sched_getaffinity(0)))
-        return build_environment(name, find_pins(name), horovod)["python"]
+        return build_environment(name, list_pin_files(name), horovod)["python"]

@@ -21,7 +21,7 @@ from howmanygpus.train.loop.loop import TrainingLoop
 from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import RunSpec
-from howmanygpus.train.start.launch import hold_machine, run_processes
+from howmanygpus.train.start.launch import lock_machine, run_processes
 
 DEADLINE_S = 1800.0
 
@@ -82,7 +82,7 @@ def main() -> None:
     options = ["process", "--spec", str(arguments.spec), "--pairs", str(arguments.pairs)]
     options += ["--folder", str(arguments.folder)]
     attempt, placement = AttemptFolder(arguments.folder), Placement()
-    with hold_machine(placement, "the benchmark sleeping_input"):
+    with lock_machine(placement, "the benchmark sleeping_input"):
         raise SystemExit(run_processes(spec, placement, attempt, "sleeping_input", options, DEADLINE_S))
 
 

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness_cost import run_once
-from preparing import find_python, prepare
+from preparing import prepare, resolve_python
 from reporting import ROOT, write_benchmark
 
 # isort: split
@@ -108,7 +108,7 @@ def main() -> None:
                 parser.error(f"--layouts {layout} needs {num_devices} cores, not {len(list_cores())}")
             pairs = [("script", "stock"), *([("stock", "best")] if "cpu" in FRAMEWORKS[framework].best else [])]
             size = (arguments.batch_size, arguments.steps)
-            python = find_python(framework)
+            python = resolve_python(framework)
             rounds = [
                 [compare(ways, framework, python, folder, num_devices, *size) for _ in range(arguments.rounds)]
                 for ways in pairs

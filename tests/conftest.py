@@ -10,7 +10,7 @@ import tempfile
 import pytest
 
 from environments import build, read_python
-from howmanygpus.environments.pins import find_newest_python, find_pins
+from howmanygpus.environments.pins import list_pin_files, read_newest_python
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.train.start.launch import LOCK_FOLDER
 from kept import Keeper
@@ -113,7 +113,7 @@ def environment_record(tmp_path_factory):
     folder = tmp_path_factory.mktemp("environments")
 
     def get(name):
-        newest = find_newest_python(find_pins(name))
+        newest = read_newest_python(list_pin_files(name))
         if newest and newest < sys.version_info[:2]:
             pytest.skip(f"{name} needs Python {newest[0]}.{newest[1]} or earlier: make test PYTHON=python3.11")
         return build(name, folder)

@@ -77,7 +77,7 @@ class Simulated(Ticking):
     def wait_until_idle(self):
         self.see(self.schedule.ended[self.steps])
 
-    def take_window_loss(self, num_steps):
+    def read_window_loss(self, num_steps):
         self.see(self.schedule.ended[self.steps])
         return 0.5
 

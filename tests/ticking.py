@@ -46,7 +46,7 @@ class Ticking(StepwiseBackend):
         self.now, self.queued = self.now + self.queued, 0.0
         self.synchronised_at.append(self.steps)
 
-    def take_window_loss(self, num_steps):
+    def read_window_loss(self, num_steps):
         return self.losses.get(self.steps, 0.5)
 
     def max_over_ranks(self, value):

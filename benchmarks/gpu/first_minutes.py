@@ -48,7 +48,7 @@ RESERVED_S = 45.0
 """Seconds at the end in which the last part is stopped (surroundings/sessions.py) and everything is saved."""
 ENDING_S = 35.0
 """Seconds in which check-gpu stops what it does and writes its page."""
-LEAST_S = 10.0
+MIN_TIME_S = 10.0
 """A part is not begun with less time, in seconds."""
 INSTALL_S, SITE_S, EXPERT_S, STUDY_S, SUMMARY_S, FACT_S = 120.0, 120.0, 75.0, 240.0, 30.0, 20.0
 """Limits of the parts in seconds; that of an expert's loops is for each way."""
@@ -96,7 +96,7 @@ def make_config(device: str) -> dict:
     return config
 
 
-def find_python(framework: str, device: str) -> str | None:
+def resolve_python(framework: str, device: str) -> str | None:
     """Return the Python in which the site's framework was found, or None. framework: `pytorch` or `jax`."""
     environments = read_yaml(MACHINE)["environments"] if MACHINE.exists() else {}
     for name, environment in environments.items():
@@ -159,7 +159,7 @@ class FirstMinutes:
         most_s, ending_s: its limit, and the time beyond it in which it ends by itself. variables: of the environment;
         empty ones are left out.
         """
-        if self.left_s() < LEAST_S:
+        if self.left_s() < MIN_TIME_S:
             self.say(f"{name}: no time is left")
             self.failed.append(name)
             return False
@@ -209,7 +209,7 @@ class FirstMinutes:
     def train_as_expert(self, model: str) -> None:
         device = self.given.device
         for framework, group in itertools.groupby(self.given.ways, key=lambda way: WAYS[way][0]):
-            ways, python = list(group), find_python(framework, device)
+            ways, python = list(group), resolve_python(framework, device)
             if python is None:
                 self.say(f"expert: no Python of {', '.join(self.site)} has {framework}")
                 continue

@@ -7,7 +7,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from howmanygpus.environments.pins import HOROVOD_SOURCE, find_horovod_base, find_horovod_tools, find_pins
+from howmanygpus.environments.pins import HOROVOD_SOURCE, list_horovod_tools, list_pin_files, resolve_horovod_base
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from project import ROOT
 
@@ -21,15 +21,15 @@ def run_script(name: str, *options: str) -> None:
 def build(name: str, folder: Path) -> Path:
     """Write the record of an environment to `folder`, unless it is there, and return its path."""
     record, horovod = folder / f"{name}.json", []
-    if base := find_horovod_base(name):
+    if base := resolve_horovod_base(name):
         wheel = folder / f"{name}.horovod.json"
         family = next(entry.family for entry in FRAMEWORKS.values() if name in entry.environments.values())
         run_script(
             *("build_horovod", "--base", str(build(base, folder)), "--family", family, "--device", "cpu"),
-            *("--tools", *map(str, find_horovod_tools(name)), "--source", str(HOROVOD_SOURCE), "--record", str(wheel)),
+            *("--tools", *map(str, list_horovod_tools(name)), "--source", str(HOROVOD_SOURCE), "--record", str(wheel)),
         )
         horovod = ["--horovod", str(wheel)]
-    pins = [str(path) for path in find_pins(name)]
+    pins = [str(path) for path in list_pin_files(name)]
     run_script("build_environment", "--name", name, "--pins", *pins, *horovod, "--record", str(record))
     return record
 

@@ -144,8 +144,8 @@ class Planted:
         if self.fault == "one_replica_drifting":
             self.drift()
 
-    def take_window_loss(self, num_steps):
-        loss = super().take_window_loss(num_steps)
+    def read_window_loss(self, num_steps):
+        loss = super().read_window_loss(num_steps)
         return float(round_to_bf16(loss)) if self.fault == "loss_in_bf16" else loss
 
     def weights(self):

@@ -6,7 +6,7 @@ import mxnet as mx
 from mxnet import gluon
 
 from howmanygpus.train.frameworks.gluon.contexts import MxnetGluon
-from howmanygpus.train.frameworks.numbers.gluon import find_states
+from howmanygpus.train.frameworks.numbers.gluon import read_states
 from howmanygpus.train.frameworks.planted import Planted, round_to_bf16
 
 
@@ -50,7 +50,7 @@ class PlantedGluon(Planted, MxnetGluon):
         named = self.parameters.items()
         arrays = [each for name, one in named if name.endswith((".mean", ".variance")) for each in one.list_data()]
         if kind == "moments":
-            arrays = list(find_states(self.trainer).values())
+            arrays = list(read_states(self.trainer).values())
         for array in arrays:
             array[:] = mx.nd.array(round_to_bf16(array.asnumpy()), ctx=array.context)
 

@@ -87,7 +87,7 @@ class PlantedKeras(Planted, TensorflowMirrored):
             super().prepare_evaluation()
 
     def drift(self):
-        variable = mirrored.find_variables(self.model)["dense.bias"]
+        variable = mirrored.map_variables(self.model)["dense.bias"]
         second = self.strategy.experimental_local_results(variable.value)[1]
         second.assign_add(tf.fill(second.shape, 1e-6))
 

@@ -36,13 +36,13 @@ def end_jobs(jobs: dict[str, dict], now: float) -> None:
     """Make the outputs of the jobs that have ended since."""
     outputs = json.loads((FOLDER / "outputs").read_text()) if (FOLDER / "outputs").exists() else {}
     for job in jobs.values():
-        if find_state(job, now) == "COMPLETED":
+        if read_state(job, now) == "COMPLETED":
             for path in outputs.get(job["comment"], []):
                 if not Path(path).exists():
                     Path(path).write_text(f"{job['comment']}\n")
 
 
-def find_state(job: dict, now: float) -> str:
+def read_state(job: dict, now: float) -> str:
     if "state" in job:
         return job["state"]
     return "COMPLETED" if now - job["submitted"] >= PLAN["run_s"] else "RUNNING"
@@ -62,7 +62,7 @@ def find_option(words: list[str], name: str) -> str:
 
 
 def submit(words: list[str], jobs: dict[str, dict], now: float) -> str:
-    if sum(find_state(job, now) == "RUNNING" for job in jobs.values()) >= PLAN["most"]:
+    if sum(read_state(job, now) == "RUNNING" for job in jobs.values()) >= PLAN["most"]:
         sys.exit("sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (MaxSubmitJobLimit)")
     number = str(max([100, *map(int, jobs)]) + 1)
     job = {"comment": find_option(words, "--comment"), "name": find_option(words, "--job-name"), "submitted": now}
@@ -84,9 +84,9 @@ def answer(command: str, words: list[str]) -> str:
     if command == "scontrol" and words[-2:-1] == ["job"]:
         if words[-1] not in known:
             sys.exit("slurm_load_jobs error: Invalid job id specified")
-        return f"JobId={words[-1]} JobState={find_state(known[words[-1]], now)}"
+        return f"JobId={words[-1]} JobState={read_state(known[words[-1]], now)}"
     if command == "squeue":
-        shown = [(number, job, find_state(job, now)) for number, job in known.items()]
+        shown = [(number, job, read_state(job, now)) for number, job in known.items()]
         if "--states=all" not in words:
             shown = [each for each in shown if each[2] == "RUNNING"]
         line = find_option(words, "--format").replace("%i", "{0}").replace("%T", "{1}").replace("%j", "{2}")
@@ -94,7 +94,7 @@ def answer(command: str, words: list[str]) -> str:
     if command == "sacct":
         fields = "|" * find_option(words, "--format").count(",")
         asked = find_option(words, "--jobs").split(",")
-        return "\n".join(f"{number}|{find_state(jobs[number], now)}{fields[1:]}" for number in asked if number in jobs)
+        return "\n".join(f"{number}|{read_state(jobs[number], now)}{fields[1:]}" for number in asked if number in jobs)
     return ""
 
 

@@ -27,7 +27,7 @@ MIB = 2**20
 batch = np.zeros((2, 1, 1, 1), np.uint8), np.zeros(2, np.int32)
 spec = SimpleNamespace(prefetch=2, tier="best")
 loop = SimpleNamespace(spec=spec, num_steps=2, begin_step=lambda: None, resident_batch=None)
-loop.handed_batches = lambda: iter([batch] * 2)
+loop.iterate_handed_batches = lambda: iter([batch] * 2)
 libc, fed = ctypes.CDLL(None), []
 
 class MallInfo(ctypes.Structure):
@@ -48,10 +48,9 @@ def train(backend, **own):
     given = SimpleNamespace(num_processes=1, data=data, **own)
     given.spec = SimpleNamespace(global_batch_size=2, steps=2, device_kind="cpu")
     given.model = SimpleNamespace(fit=lambda dataset, callbacks, **_: fitted.extend([dataset, *callbacks]))
-    given.feed_ahead = lambda dataset, depth: fed.append(dataset) or backend.feed_ahead(given, dataset, depth)
-    given._arriving_batches = lambda loop: backend._arriving_batches(given, loop)
-    backend.train(given, loop)
-    return fitted
+    given.prefetch_to_devices = lambda dataset, depth: fed.append(dataset) or backend.prefetch_to_devices(given,
+    dataset, depth) given._arriving_batches = lambda loop: backend._arriving_batches(given, loop) backend.train(given,
+    loop) return fitted
 
 host = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * 2)
@@ -86,7 +85,7 @@ for dataset in fed:
 
 # A loop whose clock stands still but for the loader, which takes 0.25 s a batch. Every second batch arrives ahead.
 now, backend = [0.0], SimpleNamespace(rank=0, num_processes=1, start_epoch=lambda: None, wait_until_idle=lambda: None)
-backend.max_over_ranks, backend.take_window_loss = lambda value: value, lambda steps: 0.5
+backend.max_over_ranks, backend.read_window_loss = lambda value: value, lambda steps: 0.5
 backend.average_loss = lambda loss: loss
 backend.mark_step, backend.wait_for_step, backend.read_loss_scale = lambda: None, None, lambda: None
 spec = make_spec(epochs=1, warmup_steps=1, input="synthetic")
@@ -99,7 +98,7 @@ def load_slowly():
         yield batch
 
 timed.host_batches = load_slowly
-arriving, counting = timed.handed_batches(), CountSteps(timed, backend)
+arriving, counting = timed.iterate_handed_batches(), CountSteps(timed, backend)
 begun, begin = [], timed.begin_step
 timed.begin_step = lambda: begun.append(timed.steps_done) or begin()
 counting.on_epoch_begin(0)
@@ -131,7 +130,7 @@ def seen(environment_python, kept):
     return json.loads((kept("keras-feeding", "horovod-tensorflow-cpu", make) / "seen.json").read_text())
 
 
-def test_nothing_tunes_what_feeds_the_devices(seen):
+def test_no_tuning_changes_the_pipelines_that_feed_devices(seen):
     """Neither the data set that each backend gives to fit nor what Keras makes of it for the devices is tuned."""
     assert seen["tuned"] == [False] * 5
 
@@ -139,7 +138,7 @@ def test_nothing_tunes_what_feeds_the_devices(seen):
 def test_freed_memory_is_kept_although_tensorflow_maps_it_anew(seen):
     before, by_tensorflow, after, after_loader = seen["mapped"]
     assert not (before or after or after_loader)
-    assert by_tensorflow, "TensorFlow leaves malloc alone: nothing needs keep_freed_memory() any more"
+    assert by_tensorflow, "TensorFlow leaves malloc alone: nothing needs set_malloc_thresholds() any more"
 
 
 def test_a_step_of_fit_waits_for_a_batch_that_comes_after_it_began(seen):
@@ -147,5 +146,5 @@ def test_a_step_of_fit_waits_for_a_batch_that_comes_after_it_began(seen):
     assert (seen["steps"]["done"], seen["steps"]["waited_s"]) == (10, 4 * 0.25)
 
 
-def test_each_step_of_fit_is_begun_so_that_the_host_runs_no_further_ahead_than_in_other_frameworks(seen):
+def test_fit_limits_how_far_the_host_runs_ahead(seen):
     assert seen["steps"]["begun"] == list(range(10))

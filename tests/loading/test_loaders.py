@@ -14,7 +14,7 @@ import pytest
 
 from ending import kill_those_left
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.code import UNMEASURED, find_training_code, module_file
+from howmanygpus.plan.invalidation.code import UNMEASURED, collect_training_code, module_file
 from howmanygpus.plan.invalidation.syntax import read_code
 from howmanygpus.plan.loaders import NATIVE_LOADERS
 from howmanygpus.train.input.batches import TrainingBatches
@@ -116,7 +116,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("loader", "kind", "form", "channels", "how"), CASES)
-def test_a_native_loader_yields_what_the_shared_one_does(loaded, loader, kind, form, channels, how):
+def test_a_native_loader_yields_the_batches_of_the_shared_loader(loaded, loader, kind, form, channels, how):
     folder = loaded(loader, kind) / f"{form}{channels}_{how}"
     spec, batches = RunSpec.read(folder / "spec.json"), np.load(folder / "batches.npz")
     images, labels = batches["images"], batches["labels"]
@@ -162,7 +162,7 @@ def with_the_shared_one(train_once):
 
 
 @pytest.mark.parametrize("loader", NATIVE_LOADERS)
-def test_a_run_with_its_own_loader_trains_as_with_the_shared_one(train_once, monkeypatch, with_the_shared_one, loader):
+def test_a_run_trains_alike_with_native_and_shared_loader(train_once, monkeypatch, with_the_shared_one, loader):
     monkeypatch.chdir(ROOT)
     framework = USERS[loader]
     how = {"loader": loader, "loader_kind": NATIVE_LOADERS[loader].kinds[0], "num_gpus": 2, "prefetch": 2}
@@ -178,4 +178,4 @@ def test_a_run_with_its_own_loader_trains_as_with_the_shared_one(train_once, mon
     assert f"workflow/lib/howmanygpus/train/frameworks/{loader.replace('.', '/')}.py" in executed
     unmeasured = {str(module_file(name)) for name in UNMEASURED}
     empty = {path for path in executed if read_code(ROOT / path).is_empty}
-    assert executed - empty - unmeasured <= set(find_training_code(framework, "small_cnn", "native"))
+    assert executed - empty - unmeasured <= set(collect_training_code(framework, "small_cnn", "native"))

@@ -27,12 +27,12 @@ def compare_steps(whole: Path, halves: Path, optimizer: str = "sgd") -> dict[str
     assert [fact["hashes"] for fact in one.facts] == [fact["hashes"] for fact in two.facts], "other images or targets"
     differences = {}
     for moment in LIMITS:
-        expected, found = (find_changes(seen.weights(moment), initial) for seen in (one, two))
+        expected, found = (list_changes(seen.weights(moment), initial) for seen in (one, two))
         differences[moment] = max(compare(found[name], array) for name, array in expected.items())
     return differences
 
 
-def find_changes(weights: dict[str, np.ndarray], initial: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def list_changes(weights: dict[str, np.ndarray], initial: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: array.astype(np.float64) - initial[name] for name, array in weights.items() if is_trainable(name)}
 
 

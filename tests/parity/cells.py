@@ -2,8 +2,8 @@
 
 from howmanygpus.plan.config.machine import Device
 from howmanygpus.plan.config.schema import study_defaults
-from howmanygpus.plan.frameworks import FRAMEWORKS, find_unsupported_reason
-from howmanygpus.plan.loaders import find_missing_loader
+from howmanygpus.plan.frameworks import FRAMEWORKS, explain_unsupported
+from howmanygpus.plan.loaders import explain_missing_loader
 from howmanygpus.plan.parity import TrainingPath
 from parity.faults import FAMILIES
 from parity.observing import ADAM
@@ -100,13 +100,13 @@ def find_variants(framework: str) -> dict[str, dict]:
     usual, cells = study_defaults(), {}
     for name, changes in VARIANTS.items():
         settings = usual | changes
-        if find_unsupported_reason(framework, CPU, "fp32", (1, 1), settings):
+        if explain_unsupported(framework, CPU, "fp32", (1, 1), settings):
             continue
-        if not find_missing_loader(framework, "png", settings):
+        if not explain_missing_loader(framework, "png", settings):
             cells[name] = SMALL | vars(TrainingPath.find(framework, "png", settings)) | BY_MPI
     if "native" in cells:
         cells["native_sigmoid"] = cells["native"] | {"variation": SIGMOID["variation"]}
         resizing = usual | VARIANTS["native"] | {"random_resized_crop": {"size": [8, 8]}}
-        if not find_missing_loader(framework, "png", resizing):
+        if not explain_missing_loader(framework, "png", resizing):
             cells["native_resized"] = cells["native"] | {"variation": f"_resized_{ADAM}"}
     return cells

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.environments.cache import find_cache
+from howmanygpus.environments.cache import resolve_cache
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.pins import hash_pins
 from howmanygpus.report.parity.judge import judge
@@ -52,7 +52,7 @@ def compiled():
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     flags = next(line for line in lines if line.startswith(("flags", "Features")))
     processor = hashlib.sha256(flags.encode()).hexdigest()[:8]
-    folder = find_cache().with_name("compiled") / f"jax-{hash_pins('jax-cpu')}-{processor}"
+    folder = resolve_cache().with_name("compiled") / f"jax-{hash_pins('jax-cpu')}-{processor}"
     folder.mkdir(parents=True, exist_ok=True)
     return {
         **{"JAX_COMPILATION_CACHE_DIR": str(folder), "JAX_COMPILATION_CACHE_MAX_SIZE": str(2**29)},
@@ -76,7 +76,7 @@ def faulty_gate(copies, environment_python, scratch, compiled, gate):
 @pytest.fixture(scope="session")
 def compiling_gate(copies, environment_python, scratch, gate):
     """The tasks and references are the gate's. PyTorch keeps what it compiles in the cache."""
-    folder = find_cache().with_name("compiled") / f"pytorch-{hash_pins('pytorch-cpu')}"
+    folder = resolve_cache().with_name("compiled") / f"pytorch-{hash_pins('pytorch-cpu')}"
     variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder)}
     observer = Observer(copies("compiled"), scratch, environment_python, **variables)
     observer.task = gate.task

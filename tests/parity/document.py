@@ -125,12 +125,16 @@ def render() -> str:
     return TEXT.format(
         **{"steps": task.NUM_STEPS, "epochs": task.NUM_STEPS * task.GLOBAL_BATCH_SIZE // task.NUM_TRAIN + 1},
         **{"test": task.NUM_TEST, "batch": task.GLOBAL_BATCH_SIZE},
-        **{"least": allowances.LEAST_NOISE, "settings": "\n".join(settings)},
+        **{"least": allowances.MIN_NOISE_RATIO, "settings": "\n".join(settings)},
         **{"scale": task.LOSS_SCALE, "skipped": task.SKIPPED_STEP},
         **{"checks": "\n".join(checks), "faults": "\n".join(faults)},
-        **{"many": allowances.MANY, "few": allowances.FEW, "elements": allowances.MANY_ELEMENTS},
-        **{"float32": f"{allowances.TIMES_FLOAT32:g}"},
-        **{"told": allowances.MOST_TOLD, "direction": allowances.MOST_DIRECTION, "norm": allowances.MOST_NORM},
+        **{"many": allowances.MANY, "few": allowances.FEW, "elements": allowances.LARGE_ARRAY_ELEMENTS},
+        **{"float32": f"{allowances.FLOAT32_FACTOR:g}"},
+        **{
+            "told": allowances.MAX_JUDGED_LIMIT,
+            "direction": allowances.MAX_DIRECTION,
+            "norm": allowances.MAX_NORM_RATIO,
+        },
         compressions="\n".join(
             f"| `{name}` | {limits.relative:.2g} | {limits.kernels:.2g} | {limits.state:.2g} |"
             for name, limits in allowances.COMPRESSIONS.items()

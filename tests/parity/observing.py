@@ -44,8 +44,8 @@ class Observer:
     variables: of all processes' environment, which change nothing that is observed.
     """
 
-    def __init__(self, library: Path, scratch: Path, find_python: Callable[[str], str], **variables: str):
-        self.library, self.scratch, self.find_python, self.variables = library, scratch, find_python, variables
+    def __init__(self, library: Path, scratch: Path, resolve_python: Callable[[str], str], **variables: str):
+        self.library, self.scratch, self.resolve_python, self.variables = library, scratch, resolve_python, variables
         self._code = hash_code({library: CODE})
         self._observing = hash_code({library: CODE}, tuple(f"parity/{module}.py" for module in OF_REFERENCE))
 
@@ -99,7 +99,7 @@ class Observer:
         return keep(name, key, self.scratch, make)
 
     def _run(self, environment: str, words: list[str], folder: Path, **variables) -> None:
-        command = [self.find_python(environment), *words, "--folder", str(folder)]
+        command = [self.resolve_python(environment), *words, "--folder", str(folder)]
         own = self.variables | variables
         environment = os.environ | {"PYTHONPATH": str(self.library), **own, KEEP: " ".join(own)}
         result = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -60,7 +60,7 @@ def test_every_backend_passes_on_two_devices(framework, judge_cell):
 
 
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
-def test_a_step_on_two_batches_of_each_device_is_that_of_the_reference(framework, judge_cell):
+def test_an_accumulated_step_on_two_devices_matches_the_reference(framework, judge_cell):
     """BatchNorm uses each batch's own statistics, and its running statistics follow one batch after the other."""
     num_devices = count_devices(framework)
     verdict = judge_cell(framework, cells_on(2, framework), "deep_accumulated", num_devices)
@@ -68,7 +68,7 @@ def test_a_step_on_two_batches_of_each_device_is_that_of_the_reference(framework
 
 
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
-def test_two_batches_of_a_step_change_the_weights_as_one_of_twice_the_size_does(framework, observe_cells):
+def test_two_accumulated_batches_update_weights_like_one_of_twice_the_size(framework, observe_cells):
     """The framework is compared with itself, without the reference."""
     num_devices = count_devices(framework)
     seen = observe_cells(framework, cells_on(2, framework), num_devices)

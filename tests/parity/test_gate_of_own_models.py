@@ -45,7 +45,7 @@ class OwnObserver(Observer):
         def make(folder: Path) -> None:
             weights = folder / "own.safetensors"
             command = [
-                self.find_python(ENVIRONMENTS[family]),
+                self.resolve_python(ENVIRONMENTS[family]),
                 "-m",
                 "howmanygpus.train.frameworks.own_models.initialize",
             ]
@@ -82,7 +82,7 @@ def judge_own(own_gate):
 
 
 @pytest.mark.parametrize("framework", CASES)
-def test_two_devices_do_what_one_does(framework, judge_own):
+def test_two_devices_match_one(framework, judge_own):
     verdict = judge_own(framework, "fp32")
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     checks = {row["check"] for row in verdict["checks"]}

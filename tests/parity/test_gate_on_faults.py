@@ -93,7 +93,7 @@ def test_each_fault_is_caught_by_the_check_that_names_it(family, fault, see_faul
     ("cell", "fault"), [(cell, fault) for cell, (_, planted) in OPTIMIZERS.items() for fault in planted]
 )
 @pytest.mark.parametrize("family", FAMILIES)
-def test_other_optimizers_than_those_of_the_runs_are_caught(family, cell, fault, see_faults, faulty_gate, tmp_path):
+def test_the_gate_catches_optimizers_that_the_runs_do_not_use(family, cell, fault, see_faults, faulty_gate, tmp_path):
     described, planted = OPTIMIZERS[cell]
     verdict = judge_fault(see_faults(family) / cell, fault, faulty_gate.task(described), tmp_path)
     assert verdict["status"] == "failed"
@@ -126,7 +126,7 @@ def test_a_network_that_ignores_bf16_is_caught_by_its_formats_and_by_its_noise(
 
 @pytest.mark.parametrize("fault", FAULTS_OF_LABELS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_loss_that_ignores_which_labels_are_known_is_caught(family, fault, see_faults, faulty_gate, tmp_path):
+def test_a_loss_that_includes_unknown_labels_is_caught(family, fault, see_faults, faulty_gate, tmp_path):
     """Also one whose mean over two devices is not that over all known labels."""
     verdict = judge_fault(see_faults(family) / "sigmoid", fault, faulty_gate.task(SIGMOID), tmp_path)
     assert verdict["status"] == "failed"

@@ -12,7 +12,7 @@ from project import ROOT
 
 LAYER = "relu(getattr(self, name)(x))"
 """The ReLU of small_cnn/torch.py."""
-OWN_RELUS = {
+TORCH_RELUS = {
     "functional": "torch.nn.functional.relu({x})",
     "functional_in_place": "torch.nn.functional.relu({x}, inplace=True)",
     "torch": "torch.relu({x})",
@@ -135,7 +135,7 @@ measured = noise.measure(None, None, {}, 1, {"array": np.zeros(1)}, [1, 2])
 print(*(f"{name}={array.item():.4f}" for name, array in measured.items()))
 resnet44, large = 658_586, 25_600_000
 cases = [(50_000, (224, 224, 3)), (resnet44, (8, 8, 3)), (resnet44, (32, 32, 3)), (large, (8, 8, 3))]
-print(*(len(noise.find_seeds(*case)) for case in cases))
+print(*(len(noise.choose_seeds(*case)) for case in cases))
 """
 
 
@@ -148,10 +148,19 @@ def refusals(environment_python, kept):
         models = library / "howmanygpus" / "train" / "models"
         text = (models / "small_cnn" / "torch.py").read_text()
         assert text.count(LAYER) == 1
-        for name, own in OWN_RELUS.items():
+        for name, own in TORCH_RELUS.items():
             copy = shutil.copytree(models / "small_cnn", models / name)
             (copy / "torch.py").write_text(text.replace(LAYER, own.format(x="getattr(self, name)(x)")))
-        words = ["-W", "ignore", "-c", SCRIPT, str(folder), json.dumps(list_gated_defaults()), "small_cnn", *OWN_RELUS]
+        words = [
+            "-W",
+            "ignore",
+            "-c",
+            SCRIPT,
+            str(folder),
+            json.dumps(list_gated_defaults()),
+            "small_cnn",
+            *TORCH_RELUS,
+        ]
         environment = os.environ | {"PYTHONPATH": str(library)}
         command = [environment_python("pytorch-cpu"), *words]
         result = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -161,7 +170,7 @@ def refusals(environment_python, kept):
         (folder / "refusals.json").write_text(result.stdout.splitlines()[-1])
         (folder / "made.json").write_text(json.dumps(made))
 
-    folder = kept("refusals-of-the-reference", "pytorch-cpu", make, SCRIPT, OWN_RELUS)
+    folder = kept("refusals-of-the-reference", "pytorch-cpu", make, SCRIPT, TORCH_RELUS)
     return json.loads((folder / "refusals.json").read_text()) | {"made": json.loads((folder / "made.json").read_text())}
 
 
@@ -173,8 +182,8 @@ def test_the_layer_is_accepted(refusals):
     assert "small_cnn" not in refusals
 
 
-@pytest.mark.parametrize("model", OWN_RELUS)
-def test_a_relu_of_pytorchs_own_is_refused_with_the_remedy(model, refusals):
+@pytest.mark.parametrize("model", TORCH_RELUS)
+def test_the_relu_of_pytorch_is_refused_with_the_remedy(model, refusals):
     assert refusals.get(model, "accepted").startswith(f"RefusedReluError: model {model} calls ")
     assert "in its torch.py use relu of" in refusals[model]
 

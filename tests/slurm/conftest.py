@@ -5,7 +5,7 @@ from contextlib import contextmanager, nullcontext
 
 import pytest
 
-from howmanygpus.environments.cache import find_cache
+from howmanygpus.environments.cache import resolve_cache
 from howmanygpus.files import hold_lock
 from slurm.cluster import Cluster, find_obstacle
 from slurm.isolation import isolate_configuration
@@ -24,7 +24,7 @@ def run_cluster(is_isolated, tmp_path_factory):
 
     @contextmanager
     def run(accounting: bool = False) -> Iterator[Cluster]:
-        with nullcontext() if is_isolated else hold_lock(find_cache().with_name("test-cluster.lock")):
+        with nullcontext() if is_isolated else hold_lock(resolve_cache().with_name("test-cluster.lock")):
             if obstacle := find_obstacle(accounting):
                 pytest.skip(obstacle)
             with Cluster(tmp_path_factory.mktemp("cluster"), accounting=accounting) as started:

@@ -82,7 +82,7 @@ def test_the_table_has_every_job_with_devices_and_the_total_of_slurms_accounting
     assert (jobs["billed_device_hours"] / jobs["hours"]).round(3).eq(GPUS_PER_NODE).all(), "a node of its own"
 
 
-def test_each_job_says_what_it_was_and_how_it_ended(billed):
+def test_each_job_record_has_its_kind_and_its_outcome(billed):
     jobs = read_table(billed.folder / "results" / "tables" / "jobs.tsv")
     ends = jobs.drop_duplicates("record").groupby("kind")["status"].agg(sorted).to_dict()
     assert ends == {

@@ -9,7 +9,7 @@ import sys
 import psutil
 import pytest
 
-from howmanygpus.train.start.calls import find_birth
+from howmanygpus.train.start.calls import read_start_ticks
 from howmanygpus.train.start.rendezvous import PORTS
 from project import SANDBOX
 from slurm.cluster import GPUS_PER_NODE, Cluster, is_left_over, wait_for
@@ -71,7 +71,7 @@ def test_a_node_that_is_lost_is_seen_as_down_and_comes_back(cluster):
     wait_for(lambda: state() == "idle", "its return", cluster.folder / "slurmctld.log", timeout_s=300)
 
 
-def test_a_node_can_be_lost_while_one_of_its_processes_loses_its_parent(tmp_path, monkeypatch):
+def test_a_lost_node_and_an_orphaned_process_end_the_run(tmp_path, monkeypatch):
     one = Cluster(tmp_path)
     one._start("nowhere", ["sleep", "600"])
     orphan = subprocess.Popen(["sleep", "600"], env=os.environ | {"SLURMD_NODENAME": "nowhere"})
@@ -97,7 +97,7 @@ def test_clusters_that_start_at_the_same_time_have_ports_of_their_own(tmp_path, 
 def test_a_process_with_the_number_of_one_that_ended_is_not_the_owner_of_a_cluster(tmp_path, ticks, is_left):
     (tmp_path / "slurm.conf").touch()
     (tmp_path / "link").symlink_to(tmp_path / "slurm.conf")
-    (tmp_path / "owner").write_text(f"{os.getpid()} {find_birth(os.getpid()) - ticks}")
+    (tmp_path / "owner").write_text(f"{os.getpid()} {read_start_ticks(os.getpid()) - ticks}")
     assert is_left_over(tmp_path / "link") == is_left
 
 

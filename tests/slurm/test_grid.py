@@ -50,7 +50,7 @@ def grid(cluster, tmp_path_factory):
     return project
 
 
-def test_every_run_was_given_what_its_device_count_asks_for(grid):
+def test_every_run_gets_the_resources_of_its_device_count(grid):
     runs = grid.read_records()
     assert Counter(record["status"] for record in runs.values()) == {"completed": 7}, "one process has one node"
     for path, record in runs.items():
@@ -64,7 +64,7 @@ def test_every_run_was_given_what_its_device_count_asks_for(grid):
         assert [len(each.split(",")) for each in devices.values()] == [per_node] * num_nodes, path
 
 
-def test_a_job_starts_one_snakemake_and_its_run_does_not_know_what_it_asked_for(grid):
+def test_a_job_starts_one_snakemake_and_hides_its_request_from_the_run(grid):
     seen = [json.loads(path.read_text()) for path in (grid.folder / "witness").iterdir()]
     assert [each["snakemakes"] for each in seen] == [1] * 7
     known = {name for each in seen for name in each["variables"] if name.startswith(("SLURM_", "SRUN_", "SBATCH_"))}
@@ -90,7 +90,7 @@ def test_jobs_of_the_same_time_and_node_had_different_devices(grid):
         assert all(one[1] <= other[0] + 1 for one, other in itertools.pairwise(by_run)), (device, by_run)
 
 
-def test_tables_and_figures_are_those_of_one_machine(grid, tmp_path):
+def test_tables_and_figures_do_not_mix_machines(grid, tmp_path):
     local = Project(tmp_path / "local", fakes=["sleeping", "pacing"])
     local.leave_figures_blank()
     options = {"num_gpus": [1, 2], "per_device_batch_size": [8]}

@@ -31,7 +31,7 @@ def read_waiting_run(project) -> dict:
     return json.loads(next((project.folder / "results" / "runs").rglob(f"*{WAITING}*/run.json")).read_text())
 
 
-def find_state(cluster, job) -> str:
+def read_state(cluster, job) -> str:
     return cluster.run("squeue", "--noheader", "--states=all", "--format=%T", "--jobs", job).strip()
 
 
@@ -48,7 +48,7 @@ def test_a_preempted_run_starts_again_and_completes(grid, cluster):
     process = grid.start(*ROWS)
     job = give_nodes_to_another(grid, cluster)
     # SLURM waits two minutes before it starts a preempted job again.
-    grid.wait_until(lambda: find_state(cluster, job) == "PENDING", "the job's return to the queue")
+    grid.wait_until(lambda: read_state(cluster, job) == "PENDING", "the job's return to the queue")
     cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")
     (grid.folder / "go_on").touch()
     output, _ = process.communicate(timeout=600)
@@ -81,7 +81,7 @@ def test_the_job_of_a_killed_snakemake_is_taken_over(grid, cluster):
     old = grid.wait_for_running(WAITING)["id"]
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    assert find_state(cluster, old) == "RUNNING"
+    assert read_state(cluster, old) == "RUNNING"
     grid.snakemake("--unlock")
     again = grid.start(*ROWS)
     name = ["squeue", "--noheader", "--format=%j", "--jobs", old]
@@ -105,7 +105,7 @@ def test_an_attempt_of_a_killed_snakemake_with_other_settings_is_replaced(grid, 
     grid.write_config(grid=study(frameworks=["sleeping"], devices=["fake"], **options))
     again = grid.start(*ROWS)
     grid.wait_until(lambda: len(grid.find_attempts(WAITING)) == 2, "the second attempt")
-    grid.wait_until(lambda: find_state(cluster, old) == "CANCELLED", "the old job's end")
+    grid.wait_until(lambda: read_state(cluster, old) == "CANCELLED", "the old job's end")
     (grid.folder / "go_on").touch()
     output, _ = again.communicate(timeout=600)
     assert again.returncode == 0, output[-3000:]
@@ -138,5 +138,5 @@ def test_ctrl_c_cancels_the_jobs(grid, cluster):
     assert process.returncode != 0, output
     assert "The call was interrupted by Ctrl-C; its jobs were cancelled." in output, output
     assert "Some steps failed" not in output and "Traceback" not in output, output
-    grid.wait_until(lambda: find_state(cluster, job) == "CANCELLED", "the job's end")
+    grid.wait_until(lambda: read_state(cluster, job) == "CANCELLED", "the job's end")
     check_second_call_completes(grid)

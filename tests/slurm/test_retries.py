@@ -24,7 +24,7 @@ def find_request(cluster, attempt) -> tuple[str, str]:
 
 
 @pytest.mark.usefixtures("short_partition")
-def test_each_run_is_tried_again_with_more_of_what_it_lacked(project, cluster):
+def test_each_run_is_retried_with_more_of_the_exhausted_resource(project, cluster):
     names = ("limited", "cancelled", "starving")
     for name in names:
         project.add_fake(name)
@@ -77,7 +77,7 @@ def test_a_run_whose_node_was_lost_requests_no_more_than_before(project, cluster
 
 
 @pytest.mark.parametrize(("end", "minutes"), [("cancelled", 15), ("limited", 25)])
-def test_a_measurement_is_tried_again_with_more_of_what_it_lacked(project, cluster, environment_record, end, minutes):
+def test_a_measurement_is_retried_with_more_of_the_lacking_resource(project, cluster, environment_record, end, minutes):
     project.take_environment(environment_record("pytorch-cpu"))
     project.write_machine(slurm={"preflight": True})
     options = {"frameworks": ["sleeping"], "devices": ["fake"], "num_gpus": [2], "per_device_batch_size": [8]}

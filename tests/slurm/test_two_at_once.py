@@ -24,7 +24,7 @@ def first(project):
     return project, project.wait_for_running("sleeping")["id"], process
 
 
-def find_state(cluster, job) -> str:
+def read_state(cluster, job) -> str:
     return cluster.run("squeue", "--noheader", "--states=all", "--format=%T", "--jobs", job).strip()
 
 
@@ -43,7 +43,7 @@ def test_a_call_that_is_alive_is_not_unlocked_and_keeps_its_jobs(first, cluster)
     shutil.rmtree(project.folder / ".snakemake" / "locks")
     output = project.snakemake(*ROWS, expect=1)
     words = f"job {job} is doing this run, for another call of Snakemake: process {process.pid} on "
-    assert words in output and find_state(cluster, job) == "RUNNING"
+    assert words in output and read_state(cluster, job) == "RUNNING"
     finish(project, process)
     assert project.find_attempts("sleeping") == [] and project.planned_runs() == []
 
@@ -76,7 +76,7 @@ def test_results_are_not_adopted_while_a_call_or_its_jobs_go_on(first, clone, cl
     assert refused.returncode and f"has jobs that have not ended: job {job}. Wait" in refused.stderr
     assert not (clone.folder / "results").exists()
     cluster.run("scancel", job)
-    project.wait_until(lambda: find_state(cluster, job) == "CANCELLED", "the job's end")
+    project.wait_until(lambda: read_state(cluster, job) == "CANCELLED", "the job's end")
     assert adopt().returncode == 0
     assert [path.endswith("repeat1") for path in clone.planned_runs()] == [True]
 
@@ -90,7 +90,7 @@ def test_a_copy_of_a_folder_with_a_running_job_leaves_this_job_alone(first, clon
     clone.wait_until(lambda: len(clone.find_attempts("sleeping")) == 2, "the copy's attempt")
     clone.wait_for_running("sleeping")
     finish(clone, again)
-    assert find_state(cluster, job) == "RUNNING"
+    assert read_state(cluster, job) == "RUNNING"
     (copied,) = clone.find_attempts("sleeping")
     assert copied["reason"] == f"job {job} was doing it in {project.folder}, from where its records were copied"
     finish(project, process)

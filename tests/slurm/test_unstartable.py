@@ -82,7 +82,7 @@ def test_a_job_whose_request_became_impossible_is_named_and_sigterm_cancels_it(p
     assert cluster.run(*waiting) == ""
 
 
-def test_sigterm_cancels_what_waits_and_ends_with_what_runs(project, cluster):
+def test_sigterm_cancels_pending_jobs_and_waits_for_running_ones(project, cluster):
     options = {"frameworks": ["sleeping"], "devices": ["fake"], "per_device_batch_size": [8]}
     endless = study(**options, num_gpus=[1], time_limit_min=LONGER_THAN_ITS_PARTITION_MIN)
     project.write_machine(**ANY_QOS)
@@ -120,7 +120,7 @@ def test_a_refusal_is_shown_and_becomes_the_reason(project, logger):
     assert log.read_text().startswith(REFUSAL)
 
 
-def test_a_run_whose_probe_is_refused_has_this_as_its_reason(project):
+def test_a_run_quotes_the_refusal_of_its_probe(project):
     project.write_machine(sbatch_options=REFUSED)
     write_study(project)
     project.edit_profile(retries=1)
@@ -158,7 +158,7 @@ def find_end(project) -> tuple[str, str]:
     return row["status"], row["reason"]
 
 
-def test_a_job_that_ends_while_it_starts_is_a_crash_with_its_last_words(project):
+def test_a_job_that_dies_during_startup_is_a_crash_with_the_end_of_its_log(project):
     write_study(project)
     script = project.folder / "workflow" / "scripts" / "train.py"
     script.write_text(script.read_text().replace("import argparse\n", "raise SystemExit('told to end')\n", 1))

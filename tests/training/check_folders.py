@@ -7,7 +7,7 @@ from pathlib import Path
 from howmanygpus.train.frameworks.torch.layers.relu import replace_relu
 from howmanygpus.train.models.folder import add_folder
 from howmanygpus.train.parity.own.folder import FolderError, check_folder
-from howmanygpus.train.parity.relus import GatedRelu, RefuseOwnRelus
+from howmanygpus.train.parity.relus import GatedRelu, RefuseTorchRelus
 from howmanygpus.train.parity.task import draw_task_weights
 
 SHAPE, NUM_CLASSES, OPTIONS = (8, 8, 3), 5, {"width": 4}
@@ -18,7 +18,7 @@ def main() -> None:
     for name, path in json.loads(Path(sys.argv[1]).read_text()).items():
         add_folder(path)
         weights = draw_task_weights(Path(path).name, SHAPE, NUM_CLASSES, **OPTIONS)
-        with replace_relu(GatedRelu.apply), RefuseOwnRelus(Path(path).name):
+        with replace_relu(GatedRelu.apply), RefuseTorchRelus(Path(path).name):
             try:
                 check_folder(path, SHAPE, NUM_CLASSES, OPTIONS, weights)
             except FolderError as error:

@@ -141,7 +141,7 @@ def run_pytorch_without_nccl() -> dict:
     """Return the libraries whose versions are known, and why DDP refuses. PyTorch for CPUs has no NCCL."""
     import torch
 
-    from howmanygpus.train.frameworks.torch.ddp import SYNC_BUFFERS, PytorchDdp, find_sync_option
+    from howmanygpus.train.frameworks.torch.ddp import SYNC_BUFFERS, PytorchDdp, detect_sync_option
     from howmanygpus.train.frameworks.torch.dp import PytorchDp
     from howmanygpus.train.loop.backend import UnsupportedError
 
@@ -151,7 +151,7 @@ def run_pytorch_without_nccl() -> dict:
 
     backend = object.__new__(PytorchDp)
     backend.is_cuda, torch.version.cuda = True, "13.0"
-    seen = {"libraries": list(backend.versions()), "sync_options": [SYNC_BUFFERS, find_sync_option(DdpBefore213)]}
+    seen = {"libraries": list(backend.versions()), "sync_options": [SYNC_BUFFERS, detect_sync_option(DdpBefore213)]}
     try:
         PytorchDdp(make_spec(device="cuda", device_kind="cuda"), None, {}, None)
     except UnsupportedError as error:
@@ -288,7 +288,7 @@ def jax() -> dict:
     from jaxlib import xla_client
 
     from howmanygpus.train.frameworks.flax.settings import describe_cuda
-    from howmanygpus.train.frameworks.flax.sharding import JaxSharding, find_devices
+    from howmanygpus.train.frameworks.flax.sharding import JaxSharding, set_up_devices
 
     seen = {}
 
@@ -298,10 +298,10 @@ def jax() -> dict:
 
     jax.local_devices = list_devices
     gpu = {"device": "cuda", "device_kind": "cuda"}
-    seen["devices"] = find_devices(make_spec(**gpu))
-    seen["visible"] = find_visible_in_slurm(find_devices, make_spec(num_gpus=4, num_nodes=2, **gpu))
+    seen["devices"] = set_up_devices(make_spec(**gpu))
+    seen["visible"] = find_visible_in_slurm(set_up_devices, make_spec(num_gpus=4, num_nodes=2, **gpu))
     try:
-        find_devices(make_spec(num_gpus=3, **gpu))
+        set_up_devices(make_spec(num_gpus=3, **gpu))
     except RuntimeError as error:
         seen["refused"] = str(error)
     uncounted = SimpleNamespace(platform="gpu", memory_stats=lambda: None)
@@ -310,15 +310,15 @@ def jax() -> dict:
     seen |= {"uncounted": [backend.peak_memory_bytes(), describe_cuda(uncounted)["allocator"]]}
     pools = [SimpleNamespace(memory_stats=lambda: {"peak_bytes_in_use": 30, "bytes_limit": 40}), uncounted]
     jax.local_devices = lambda: pools
-    seen["in_use"] = [JaxSharding.find_memory_in_use_frac()]
+    seen["in_use"] = [JaxSharding.read_memory_in_use_frac()]
     pools.pop(0)
-    seen["in_use"].append(JaxSharding.find_memory_in_use_frac())
+    seen["in_use"].append(JaxSharding.read_memory_in_use_frac())
     jax.config.update("jax_default_matmul_precision", "highest")
     seen |= {"settings": describe_cuda(SimpleNamespace(memory_stats=lambda: {"bytes_limit": 38 * 2**30}))}
     return seen | {"read": re.findall(r"'(XLA_\w+)'", inspect.getsource(xla_client.generate_pjrt_gpu_plugin_options))}
 
 
-def find_visible_in_slurm(find_devices, spec) -> str:
+def find_visible_in_slurm(set_up_devices, spec) -> str:
     """Return the GPUs to which JAX restricts the first process of a node in a step of SLURM."""
     from jax._src import distributed, xla_bridge
 
@@ -328,7 +328,7 @@ def find_visible_in_slurm(find_devices, spec) -> str:
     client = SimpleNamespace(connect=lambda: None, shutdown=lambda: None)
     distributed._jax.get_distributed_runtime_client = lambda *arguments, **options: client
     distributed.State.initialize_preemption_sync_manager = lambda state: None
-    find_devices(spec)
+    set_up_devices(spec)
     return xla_bridge.CUDA_VISIBLE_DEVICES.value
 
 
@@ -367,12 +367,12 @@ def set_up_tensorflow() -> dict:
 
     from howmanygpus.train.frameworks.keras.fit_mirrored import KerasMirrored
     from howmanygpus.train.frameworks.keras.settings import describe_cuda
-    from howmanygpus.train.frameworks.mirrored import find_devices
+    from howmanygpus.train.frameworks.mirrored import set_up_devices
 
     told, growing = {}, []
     tf.config.list_physical_devices = lambda kind: ["GPU 0", "GPU 1"]
     tf.config.experimental.set_memory_growth = lambda gpu, grows: growing.append(gpu)
-    devices = find_devices(make_spec(device="cuda", device_kind="cuda", num_gpus=2))
+    devices = set_up_devices(make_spec(device="cuda", device_kind="cuda", num_gpus=2))
     for tier in ("stock", "best"):
         backend = object.__new__(KerasMirrored)
         backend.spec = make_spec(tier=tier)
@@ -382,7 +382,7 @@ def set_up_tensorflow() -> dict:
     tf.config.experimental.enable_tensor_float_32_execution(False)
     tf.config.list_logical_devices = lambda kind: [SimpleNamespace(name="/device:GPU:0")]
     tf.config.experimental.get_memory_info = lambda name: {"peak": {"GPU:0": 30 * 2**30}[name]}
-    in_use = KerasMirrored.find_memory_in_use_frac()
+    in_use = KerasMirrored.read_memory_in_use_frac()
     seen = {"fit": told, "devices": devices, "growing": growing, "in_use": in_use}
     return seen | {"settings": describe_cuda("GPU 0")}
 

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from preparing import find_python
+from preparing import resolve_python
 from training.launching import train_in_turn
 
 DIGITS = {"num_train": 1437, "num_test": 360, "image_shape": (8, 8, 1)}
@@ -38,7 +38,7 @@ def main() -> None:
     request = REQUEST | {"epochs": arguments.epochs, "window_steps": arguments.window_steps, "data": DIGITS}
     try:
         for framework in arguments.frameworks:
-            python = find_python(framework)
+            python = resolve_python(framework)
             with tempfile.TemporaryDirectory() as folder:
                 runs = train_in_turn(python, Path(folder), framework, [request] * arguments.runs)
                 if runs[0].exit_status:

@@ -15,7 +15,7 @@ from howmanygpus.train.host.devices import assign_devices, describe_host, descri
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import RunSpec
-from howmanygpus.train.start.launch import TRAINING, hold_machine, now, publish, read_processes, run_processes
+from howmanygpus.train.start.launch import TRAINING, lock_machine, now, publish, read_processes, run_processes
 
 MODULE = "training.train_in_turn"
 DEADLINE_S = 300.0
@@ -28,7 +28,7 @@ def main() -> None:
     record = {"pid": os.getpid(), "started_at": now(), "parity": "not_checked", "host": describe_host([])}
     record |= {"topology": describe_topology(assign_devices(spec, placement.bind_cores))}
     checked = {attempt: TRAINING.verify(own) for attempt, own in attempts.items()}
-    with hold_machine(placement, "a test"):
+    with lock_machine(placement, "a test"):
         options = ["--started-at", repr(time.time()), "--attempts", *sys.argv[1:]]
         status = run_processes(spec, placement, first, MODULE, options, DEADLINE_S)
     if status != 0:

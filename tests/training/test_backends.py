@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.code import UNMEASURED, find_training_code, module_file
+from howmanygpus.plan.invalidation.code import UNMEASURED, collect_training_code, module_file
 from howmanygpus.plan.invalidation.syntax import read_code
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.models.small_cnn.parameters import parameters
@@ -165,7 +165,7 @@ def test_all_code_that_ran_is_an_input_of_the_run(run, framework, num_gpus, monk
     assert f"{frameworks}/{entry.family}/layers/conv.py" in executed
     unmeasured = {str(module_file(name)) for name in UNMEASURED}
     empty = {path for path in executed if read_code(Path(path)).is_empty}
-    assert executed - empty - unmeasured <= set(find_training_code(framework, "small_cnn"))
+    assert executed - empty - unmeasured <= set(collect_training_code(framework, "small_cnn"))
 
 
 @pytest.mark.parametrize(("framework", "num_gpus"), LARGEST)
@@ -183,7 +183,7 @@ def change_by_compression(run, framework, compression, **rank) -> float:
 
 
 @pytest.mark.parametrize(("framework", "compression"), COMPRESSING)
-def test_compressed_gradients_are_others_near_those_that_are_not(run, framework, compression):
+def test_compressed_gradients_differ_slightly_from_uncompressed(run, framework, compression):
     difference = change_by_compression(run, framework, compression)
     assert FLOAT32_NOISE < difference < {"fp16": 2e-3, "powersgd": 0.5}[compression]
 

@@ -115,12 +115,12 @@ def test_jax_refuses_to_train_on_fewer_devices(check):
     assert check("jax")["refused"].startswith("JAX finds 2 of the 3 devices on this node")
 
 
-def test_an_allocator_of_jax_that_counts_nothing_loses_no_run(check):
+def test_a_run_completes_without_counts_from_the_allocator_of_jax(check):
     assert check("jax")["uncounted"] == [None, "default"]
 
 
 @pytest.mark.parametrize(("framework", "in_use"), [("jax", [0.75, None]), ("tensorflow", 0.75)])
-def test_memory_in_use_is_that_of_a_pool_that_holds_the_whole_device(check, framework, in_use):
+def test_memory_in_use_is_read_from_a_pool_that_holds_the_whole_device(check, framework, in_use):
     """To the driver, such a device is always full."""
     assert check(framework)["in_use"] == in_use
 

@@ -9,7 +9,7 @@ from safetensors.numpy import save_file
 from howmanygpus.files import sha256_of_file
 from howmanygpus.plan.largest.search import complete_try
 from howmanygpus.train.largest.bisecting import FITS, OUT_OF_MEMORY
-from howmanygpus.train.largest.trying import Work, do_try
+from howmanygpus.train.largest.trying import TryData, do_try
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.models.small_cnn.parameters import parameters
 from project import ROOT
@@ -31,7 +31,7 @@ def test_a_limit_of_memory_is_an_outcome(batch, expected, environment_python, tm
     ended = do_try(
         environment_python("pytorch-cpu"),
         lambda data: complete_try(request, batch, False, data, str(weights), {}),
-        Work(SHAPE, NUM_CLASSES, multi_label=False, images=batch, num_test=batch),
+        TryData(SHAPE, NUM_CLASSES, multi_label=False, images=batch, num_test=batch),
         folder,
         placement={},
         deadline_s=1200.0,

@@ -157,7 +157,7 @@ def computed(environment_python, kept):
     ("family", "name"),
     [(family, name) for family in ENVIRONMENTS for name in cases_of(family)],
 )
-def test_a_layer_computes_what_numpy_does_in_float64(family, name, computed):
+def test_a_layer_matches_numpy_in_float64(family, name, computed):
     seen, expected = computed(family, name), expect(name)
     for key, array in expected.items():
         assert seen[key].shape == array.shape, key

@@ -64,7 +64,7 @@ def difference(first: dict, second: dict) -> float:
 
 @pytest.mark.parametrize(("framework", "num_gpus"), LARGEST)
 @pytest.mark.parametrize("optimizer", SETTINGS)
-def test_updates_are_those_of_the_formulas(run, computed, framework, num_gpus, optimizer):
+def test_updates_match_the_formulas(run, computed, framework, num_gpus, optimizer):
     finished = run(framework, num_gpus, **LEARNING[optimizer])
     assert finished.record["steps"] == 9 and finished.record["images_seen"] == 72
     assert re.search(rf"{optimizer}[,_]", finished.record["settings"]["optimizer"].lower())

@@ -35,6 +35,6 @@ def compared(environment_python) -> dict[str, dict]:
 
 
 @pytest.mark.parametrize("model", list_pretrained())
-def test_logits_are_those_of_torchvision(compared, model):
+def test_logits_match_torchvision(compared, model):
     # float32 sums in another order: at most 1e-6 was seen. An array in a wrong place or layout is off by 1e-1.
     assert compared[model]["difference"] < 1e-5 * compared[model]["largest"]

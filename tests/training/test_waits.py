@@ -18,7 +18,7 @@ import pytest
 from howmanygpus.plan.check_gpu import ASYNCHRONOUS_ON_CPU
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.report.check_gpu.waits import describe_wait
-from howmanygpus.train.preflight.waits import STUDY, VARIANT, WaitRun
+from howmanygpus.train.preflight.waits import STUDY, VARIANT, RunWithoutWait
 from project import ROOT
 from specs import make_spec
 from training.launching import COMPILE_SOON, write_inputs
@@ -83,16 +83,16 @@ def test_the_check_of_a_gpu_trains_without_wait_through_the_launcher(environment
     changes = {"window_steps": 1, "epochs": 3, "input": "resident"}
     spec = write_spec(tmp_path / "inputs", "jax_sharding", variant=VARIANT, **changes)
     (tmp_path / "verdict.json").write_text(json.dumps({"status": "passed", "reason": ""}))
-    run = WaitRun(tmp_path / "waits", spec.to_dict(), "", str(tmp_path / "verdict.json"), {}, shows_it=True)
-    assert run.find_outcome() is None
+    run = RunWithoutWait(tmp_path / "waits", spec.to_dict(), "", str(tmp_path / "verdict.json"), {}, shows_it=True)
+    assert run.read_outcome() is None
     command = run.create_attempt(environment_python("jax-cpu"))
     environment = os.environ | COMPILE_SOON | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]
-    record, row = run.find_outcome(), describe_wait(run, "")
+    record, row = run.read_outcome(), describe_wait(run, "")
     assert (row["status"], row["reason"], row["problem"]) == ("completed", "", "")
     assert row["with_wait_s"] > 0 and record["parity"] == "passed"
-    assert run.find_last_attempt() is None and not (tmp_path / "results").exists()
+    assert run.read_last_attempt() is None and not (tmp_path / "results").exists()
 
 
 def test_a_run_of_a_study_is_not_trained_without_wait(tmp_path):

@@ -42,12 +42,12 @@ class Operators(TorchDispatchMode):
             self.formats |= {f"{each.device.type} {each.dtype}" for each in tensors}
         if name == "aten.convolution.default":
             convolved = args[1:2] if name in self.names else args[:2]
-            self.layouts |= {find_layout(each) for each in convolved if each.shape[1] > 1 and each.shape[2] > 1}
+            self.layouts |= {detect_layout(each) for each in convolved if each.shape[1] > 1 and each.shape[2] > 1}
         self.names.append(name)
         return operator(*args, **(kwargs or {}))
 
 
-def find_layout(tensor: torch.Tensor) -> str:
+def detect_layout(tensor: torch.Tensor) -> str:
     return "NHWC" if tensor.is_contiguous(memory_format=torch.channels_last) else "NCHW"
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from howmanygpus.call.deciding import decide_all, describe_decision, find_standing, limit_runs, refuse_overspending
+from howmanygpus.call.deciding import compute_pass_state, decide_all, describe_decision, limit_runs, refuse_overspending
 from howmanygpus.call.measured import read_ended, sum_device_hours
 from howmanygpus.call.plans import hash_plan
 from howmanygpus.files import write_json_atomic
@@ -67,7 +67,7 @@ def test_auto_on_a_machine_without_the_device_is_a_shortage():
     assert counts(plan) == [1] and "cannot be used" in plan.find_shortages()[0]
 
 
-def test_a_run_of_an_adaptive_study_is_that_of_a_fixed_study():
+def test_a_run_has_the_same_settings_in_adaptive_and_fixed_studies():
     rules = {"stop_below_efficiency": 0.5, "budget_device_h": 2.5, "train_best": 1, "probe_steps": 12}
     fixed, adaptive = make_plan(num_gpus=[1, 2, 4, 8]), make_plan(**rules)
     assert fixed.runs.keys() < adaptive.runs.keys()
@@ -117,7 +117,7 @@ def test_probes_are_the_runs_of_a_short_study_of_their_own():
         ({"train_best": 1, "epochs": 3}, "studies.small: give exactly one of `epochs` and `steps`"),
     ],
 )
-def test_what_contradicts_itself_is_refused(changes, message):
+def test_a_contradictory_study_is_refused(changes, message):
     with pytest.raises(ConfigError) as error:
         make_plan(**changes)
     assert str(error.value).startswith(message)
@@ -180,7 +180,7 @@ def test_decisions_follow_from_the_records_alone(tmp_path, monkeypatch):
     assert decided["small"].not_run == {path_of(count): f"not run: {reason}" for count in (4, 8)}
     told = describe_decision(plan, "small", decided["small"])
     assert told == {"runs": {path_of(count): ["not_run", reason] for count in (4, 8)}, "budget_device_h": 100.0}
-    standing = find_standing(decided)
+    standing = compute_pass_state(decided)
     assert standing.asked == {path_of(1), path_of(2)} and not standing.undecided
 
 
@@ -200,7 +200,7 @@ def test_the_budget_counts_the_jobs_that_the_table_of_jobs_counts(tmp_path, monk
     assert sum_device_hours({"job": record}, {}) == 1.0 and sum_device_hours({"job": record}, billing) == 8.0
 
 
-def test_a_framework_begins_with_one_run_whatever_others_took(tmp_path, monkeypatch):
+def test_a_framework_begins_with_one_run_regardless_of_other_frameworks(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plan = make_plan(budget_device_h=10.0, frameworks=["pytorch_ddp", "jax_sharding"], num_gpus=[1, 2], repeats=3)
     for repeat in (1, 2, 3):
@@ -229,7 +229,7 @@ def test_runs_that_would_be_done_again_must_fit_into_the_budget(tmp_path, monkey
     assert "--rerun-triggers mtime" in message
 
 
-def test_what_ended_is_told_from_what_failed_and_what_was_done_otherwise(tmp_path):
+def test_measured_runs_are_distinguished_from_failed_and_outdated_ones(tmp_path):
     spec = make_spec()
     specs = {"done": spec.to_dict(), "other": spec.to_dict() | {"steps": 999}, "run0": spec.to_dict()}
     specs |= {"none": spec.to_dict(), "broken": spec.to_dict()}

@@ -35,7 +35,7 @@ def test_results_that_are_a_link_to_another_disk_are_copied(clones, tmp_path):
     assert (source / "results" / "runs" / "run.json").read_text() == "{}"
 
 
-def test_links_to_other_disks_inside_the_results_are_copied_and_those_among_the_results_stay(clones, tmp_path):
+def test_adopting_copies_links_to_other_disks_and_keeps_links_within_results(clones, tmp_path):
     source, fresh = clones
     runs, disk = source / "results" / "runs", tmp_path / "scratch"
     (runs / "same.json").symlink_to("run.json")

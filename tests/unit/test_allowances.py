@@ -51,19 +51,25 @@ def test_no_limit_admits_a_zero_flipped_or_tripled_gradient(precision, compressi
     allowances, gradient = make_allowances(precision, compression, noise)
     found = {name: factor * array for name, array in gradient.items()}
     _, cosine, ratio = compare_wholes(found, gradient)
-    limits = allowances.of_whole("gradient", gradient)
+    limits = allowances.get_whole_limits("gradient", gradient)
     assert 1 - cosine > limits.direction or abs(ratio - 1) > limits.norm
 
 
-def test_limits_in_fp32_follow_what_float32_changes(make_allowances):
+def test_limits_in_fp32_follow_the_measured_effect_of_float32(make_allowances):
     """Those of a step's loss know nothing of later steps; without measured changes they are the fixed ones."""
     allowances, gradient = make_allowances()
     losses = np.array([2.0, 2.0, 2.0])
     allowances.expected |= {"losses": losses}
-    fixed = [allowances.of_loss(step) for step in (1, 2, 3)], allowances.of_whole("gradient", gradient).norm
+    fixed = (
+        [allowances.get_loss_limit(step) for step in (1, 2, 3)],
+        allowances.get_whole_limits("gradient", gradient).norm,
+    )
     changed = {f"float32/gradient/{name}": np.array(0.01 * np.linalg.norm(gradient[name])) for name in gradient}
     allowances.expected |= changed | {"float32/losses": np.array([0.0, 0.003, -0.004])}
-    widened = [allowances.of_loss(step) for step in (1, 2, 3)], allowances.of_whole("gradient", gradient).norm
+    widened = (
+        [allowances.get_loss_limit(step) for step in (1, 2, 3)],
+        allowances.get_whole_limits("gradient", gradient).norm,
+    )
     expected = [fixed[0][0], fixed[0][1] + 4 * 0.003 / 2, fixed[0][2] + 4 * 0.005 / 2], fixed[1] + 4 * 0.01
     assert widened[0] == pytest.approx(expected[0]) and widened[1] == pytest.approx(expected[1])
     off = gradient | {"dense.bias": 1.03 * gradient["dense.bias"]}
@@ -91,14 +97,14 @@ def test_tf32_and_fp16_have_the_noise_of_their_significant_bits(precision, make_
     assert (narrow - fixed) * 2 == pytest.approx(wide - fixed)
 
 
-def test_the_noise_of_fp16_is_at_least_a_part_of_that_of_bf16(make_allowances):
+def test_the_noise_of_fp16_is_at_least_a_fraction_of_the_noise_of_bf16(make_allowances):
     """A simulation may by chance move no ReLU input to the other side of zero. The least noise is not widened."""
     allowances, _ = make_allowances("fp16")
     allowances.expected["fine_noise/logits"] = np.array(0.0)
     fixed = make_allowances("fp16", noise=0.0)[0].of("logits")
     wide = make_allowances("bf16")[0].of("logits")
     assert allowances.of("logits") - fixed == pytest.approx((wide - fixed) / 2**1.5)
-    assert allowances.find_noise_of_logits() == 0.0
+    assert allowances.compute_logits_noise() == 0.0
 
 
 def test_float32_admits_its_own_rounding_only(make_allowances):

@@ -28,7 +28,7 @@ def test_repeats_that_failed_count_against_their_configuration(status):
 
 
 @pytest.mark.parametrize("other", [{"status": "crashed"}, {"quality": 0.5}], ids=["failed", "reached nothing"])
-def test_a_configuration_that_misses_once_is_not_the_fastest_though_its_median_is(other):
+def test_a_configuration_with_one_missed_target_is_not_the_fastest(other):
     """The median of three repeats does not show that one of them never reached the threshold."""
     lucky = {"framework": "a", "train_s": 1.0}
     text = write_answer(lucky, lucky, {"framework": "a"} | other, *[{"framework": "b"}] * 3)
@@ -76,7 +76,7 @@ def test_every_answer_names_the_quality_reached_and_the_majority_class():
     assert reached in find_line(text, "Fastest") and reached in find_line(text, "Highest throughput")
 
 
-def test_the_ranking_says_what_it_leaves_out_and_who_is_the_fastest_with_it():
+def test_the_ranking_names_excluded_configurations_and_the_fastest_including_them():
     text = write_answer({"framework": "a", "init_s": 50.0}, {"framework": "b", "train_s": 4.0})
     line = find_line(text, "The ranking is by training time")
     assert "without start-up, first step (compilation) and evaluation" in line
@@ -101,7 +101,7 @@ def make_job(kind, status, hours, **changes):
     return {"kind": kind, "status": status, "record": f"{kind}-{status}-{hours}"} | counted | changes
 
 
-def test_the_bill_is_that_of_everything_and_says_what_it_was_for():
+def test_the_bill_sums_all_jobs_and_names_their_purposes():
     """The cost of everything is the sum of all jobs, also of those that did not train."""
     jobs = [make_job("run", "completed", 2.0), make_job("run", "crashed", 0.5), make_job("gate", "completed", 0.25)]
     jobs += [make_job("probe", "completed", 0.1), make_job("allreduce", "time_limit", 0.15)]
@@ -118,7 +118,7 @@ def test_the_bill_is_that_of_everything_and_says_what_it_was_for():
     assert line.startswith("- Used: 4 device-hours (the machine file has no price), of which runs 4. Jobs: 1 as their")
 
 
-def test_a_study_that_no_run_can_answer_says_so_and_why():
+def test_a_study_without_a_usable_run_is_explained():
     cannot = {"status": "unsupported", "reason": "mxnet_gluon has no build for cuda"}
     text = write_answer({"framework": "a"} | cannot, {"framework": "b"} | cannot)
     assert "- No run of this study can give an answer: mxnet_gluon has no build for cuda (2 runs)." in text.splitlines()
@@ -143,7 +143,7 @@ def test_the_nodes_are_named():
         ([0.9, 0.97, None], ""),
     ],
 )
-def test_a_threshold_that_was_lost_again_is_said(later, said):
+def test_the_answer_names_thresholds_that_were_lost_again(later, said):
     text = write_answer(*({"framework": "pytorch_ddp", "then": quality} for quality in later))
     assert ("no longer meets" in text) == bool(said) and said in text
 
@@ -179,14 +179,14 @@ def test_of_configurations_with_the_same_quality_the_fastest_is_named():
         ("accuracy", 0.1, None, False),
     ],
 )
-def test_a_network_that_is_no_better_than_a_guess_is_said(metric, quality, guessed, is_said):
+def test_the_answer_names_networks_no_better_than_a_guess(metric, quality, guessed, is_said):
     row = {"framework": "a", "quality": quality, "quality_metric": metric}
     text = write_answer(row, metric=metric, thresholds=(0.05,) if metric == "test_loss" else (0.9,), guessed=guessed)
     for line in ("Best quality", "Highest throughput"):
         assert ("That is no better than a guess: compare labels, learning rate" in find_line(text, line)) == is_said
 
 
-def test_it_is_said_once_that_no_threshold_was_reached():
+def test_unreached_thresholds_are_reported_once():
     text = write_answer({"framework": "a", "quality": 0.5}, thresholds=(0.8, 0.9))
     assert "No run reached accuracy 0.8, 0.9." in text and "No configuration reached" not in text
     rows = [{"framework": "a", "quality": 0.95}, {"framework": "a", "quality": 0.5}]
@@ -220,7 +220,7 @@ def test_disturbance_of_half_of_the_runs_stands_before_their_order(num_disturbed
     assert sum("disturbed by other work on the machine" in line for line in lines) == 1
 
 
-def test_a_speedup_names_both_baselines_and_what_the_own_one_carries():
+def test_a_speedup_names_both_baselines_and_the_machinery_of_its_own():
     rows = [{"framework": "a"}, {"framework": "a", "num_gpus": 2, "images_per_s": 180.0}]
     text = write_answer(*rows, {"framework": "b", "images_per_s": 120.0}, machinery={"base": {"a": "DDP", "b": ""}})
     assert (
@@ -231,7 +231,7 @@ def test_a_speedup_names_both_baselines_and_what_the_own_one_carries():
     assert "(that run carries no collective machinery; no framework is faster there)" in alone
 
 
-def test_the_answer_says_what_was_trained_on_where_and_when():
+def test_the_answer_names_data_devices_and_dates():
     line = find_line(write_answer({"framework": "a"}, {"framework": "a", "num_gpus": 2}), "Trained on")
     assert says(line, "digits (arrays)", "1,437 training", "360 test", "8 x 8 pixels", "1 channel", "10 classes")
     assert says(line, "1 and 2 x cpu", "AMD EPYC", "vm", "2026-11-22 21:01", "2026-11-22 21:01", "UTC")
@@ -263,7 +263,7 @@ def test_a_guess_by_frequency_has_the_accuracy_of_the_majority_class_and_the_los
     assert loss[3] == float("inf")
 
 
-def test_a_program_of_the_user_is_named_as_such_with_what_is_not_measured():
+def test_a_user_program_is_labelled_with_its_unmeasured_quantities():
     program = {"framework": "mine", "model": "mine", "dataset": "own_data", "input": "program", "init_s": float("nan")}
     runs, evaluations = make_runs(program, program | {"num_gpus": 2, "images_per_s": 150.0})
     runs = runs.assign(**{key: program[key] for key in ("model", "dataset", "input")})
@@ -290,7 +290,7 @@ def test_a_run_under_an_unfair_protocol_is_planned_and_not_the_best():
     assert "2 runs planned: 2 completed." in text
 
 
-def test_runs_that_the_gate_did_not_check_are_said():
+def test_the_answer_names_runs_without_a_verdict():
     off, passed = {"parity": "not_checked"}, {"parity": "passed"}
     said = 'checked by the parity gate (parity: "off"), so that their frameworks may have done different work.'
     assert f"- No run was {said}" in write_answer({"framework": "a"} | off, {"framework": "b"} | off)

@@ -8,7 +8,7 @@ from howmanygpus.report.answer.study import describe_devices, describe_left_out,
 from howmanygpus.report.files import read_table, write_table
 
 
-def test_what_attempts_were_billed_is_no_price_of_a_whole_run():
+def test_the_bill_of_attempts_is_not_shown_as_the_price_of_a_run():
     """Preempted runs have the cost of their attempts, which is less than that of a run."""
     billed = {"currency": "EUR", "device_hours": 40 / 3600, "wall_time_s": 30.0}
     preempted = {"framework": "a", "status": "preempted", "cost": 0.5, "currency": "EUR"}

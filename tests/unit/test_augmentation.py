@@ -10,8 +10,8 @@ import pytest
 from howmanygpus.prepare.image_files import prepare_images
 from howmanygpus.train.input.batches import TrainingBatches, evaluation_batches
 from howmanygpus.train.input.changing import ManyCrops
-from howmanygpus.train.input.draws import Shares, draw_boxes, draw_changes, draw_epoch, find_centred_box
-from howmanygpus.train.input.items import Items
+from howmanygpus.train.input.draws import LocalBatches, compute_centred_box, draw_boxes, draw_changes, draw_epoch
+from howmanygpus.train.input.items import TrainingItems
 from howmanygpus.train.input.pillow import load_image, resize
 from howmanygpus.train.input.prepared import crop_data, open_data
 from howmanygpus.train.input.reading import list_files
@@ -109,7 +109,7 @@ SETTINGS = {"crop": CROP, "padded": PADDED, "resized": RESIZED}
 
 
 @pytest.mark.parametrize(("size", "channels", "how"), CASES)
-def test_batches_are_those_of_a_plain_reference(size, channels, how):
+def test_batches_match_a_plain_reference(size, channels, how):
     """With any number of workers and processes."""
     stored = make_data(num_train=37, image_shape=(*size, channels))
     spec = make_spec(num_gpus=4, epochs=2, seed=5, **SETTINGS[how])
@@ -125,7 +125,7 @@ def test_batches_are_those_of_a_plain_reference(size, channels, how):
 
 
 @pytest.mark.parametrize("how", SETTINGS)
-def test_batches_of_files_are_those_of_the_arrays(tmp_path, how):
+def test_batches_of_image_files_match_batches_of_arrays(tmp_path, how):
     write_data(tmp_path / "arrays", make_data(num_train=20, image_shape=(*SMALL, 3)))
     prepare_images(tmp_path / "arrays", "png", tmp_path / "png", num_threads=2)
     spec = make_spec(epochs=2, loader_workers=2, **SETTINGS[how])
@@ -136,12 +136,12 @@ def test_batches_of_files_are_those_of_the_arrays(tmp_path, how):
 
 
 @pytest.mark.parametrize("how", SETTINGS)
-def test_an_image_that_is_asked_for_by_its_place_is_changed_alike(tmp_path, how):
+def test_an_image_requested_by_position_is_augmented_alike(tmp_path, how):
     """As worker processes of native loaders do it, by Pillow."""
     write_data(tmp_path / "arrays", make_data(num_train=20, image_shape=(*SMALL, 3)))
     spec = make_spec(epochs=2, **SETTINGS[how])
     batches = TrainingBatches(spec, open_data(tmp_path / "arrays", 1, spec.crop_size), 0, 1)
-    items, expected = Items(batches), np.concatenate([images for images, _ in batches])
+    items, expected = TrainingItems(batches), np.concatenate([images for images, _ in batches])
     for position in reversed(range(len(items))):
         source, change, _ = items[position]
         assert np.array_equal(load_image(source, change, items.image_shape), expected[position])
@@ -170,7 +170,7 @@ def test_the_bytes_of_batches_stay_the_same_from_version_to_version(how, size):
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 @pytest.mark.parametrize("to", [(1, 1), (7, 5), (11, 30), (40, 12), (24, 31)])
-def test_resizing_is_that_of_a_plain_reference(to, channels):
+def test_resizing_matches_a_plain_reference(to, channels):
     image = np.random.default_rng(1).integers(0, 256, (24, 31, channels), dtype=np.uint8)
     assert np.array_equal(resize(image, *to), resize_plainly(image, *to))
 
@@ -220,8 +220,8 @@ def test_areas_and_logarithms_of_aspects_are_uniform():
 def test_a_part_that_never_fits_is_the_largest_in_the_centre():
     wide = ResizedCropSpec(size=(4, 4), area=(1.0, 1.0), aspect=(3.0, 4.0))
     assert draw_boxes(1, 1, 5, (20, 30), wide).tolist() == [[5, 0, 10, 30]] * 5
-    assert find_centred_box((20, 200), ASPECT) == [0, 86, 20, 27]
-    assert find_centred_box((20, 20), ASPECT) == [0, 0, 20, 20]
+    assert compute_centred_box((20, 200), ASPECT) == [0, 86, 20, 27]
+    assert compute_centred_box((20, 20), ASPECT) == [0, 0, 20, 20]
 
 
 def test_boxes_of_a_sample_do_not_depend_on_the_number_of_samples():
@@ -260,6 +260,6 @@ def test_small_images_are_cropped_many_at_once(monkeypatch):
 
 def test_a_share_is_the_same_whatever_was_asked_before():
     spec, images = make_spec(epochs=3, **RESIZED), make_data(num_train=50, image_shape=(*SMALL, 3)).train_images
-    forwards, backwards = Shares(spec, images, 0, 1), Shares(spec, images, 0, 1)
+    forwards, backwards = LocalBatches(spec, images, 0, 1), LocalBatches(spec, images, 0, 1)
     seen = [list(forwards[step].changes) for step in range(len(forwards))]
     assert [list(backwards[step].changes) for step in reversed(range(len(backwards)))][::-1] == seen

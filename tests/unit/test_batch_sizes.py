@@ -85,7 +85,7 @@ def test_the_noise_scale_is_a_ratio_of_means_and_empty_without_a_gradient():
     assert lost["noise_scale"].isna().all() and (lost["num_noise_measurements"] == 4).all()
 
 
-def test_the_answer_says_what_the_next_batch_buys_and_costs():
+def test_the_answer_names_gain_and_cost_of_the_next_batch_size():
     knee, doubling, noise = answer_batches(tabulate(noise=[(1.0, 30.0)]))
     assert "pytorch_ddp on 1 cpu device: 32 images" in knee
     assert "64 instead of 32 images a batch: the rate changes by +3%" in doubling

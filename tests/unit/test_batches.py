@@ -8,7 +8,7 @@ import pytest
 import howmanygpus.train.input.changing as changing_module
 from howmanygpus.train.input.batches import TrainingBatches, evaluation_batches
 from howmanygpus.train.input.changing import ManyImages, PaddedImages, place
-from howmanygpus.train.input.draws import Share, draw_changes, draw_epoch, epoch_order
+from howmanygpus.train.input.draws import LocalBatch, draw_changes, draw_epoch, epoch_order
 from howmanygpus.train.input.prepared import PreparedData
 from specs import make_data, make_spec
 
@@ -93,7 +93,7 @@ def test_augmentation_crops_where_words_2_and_3_say():
 
 @pytest.mark.parametrize("crop_padding", [0, 1, 3, 9])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_flip_and_crop_are_those_of_a_padded_image(channels, crop_padding):
+def test_flip_and_crop_match_a_padded_image(channels, crop_padding):
     random = np.random.default_rng(crop_padding)
     for words in draw_epoch(1, 1, 100).tolist():
         image = random.integers(1, 256, (5, 7, channels), dtype=np.uint8)
@@ -105,11 +105,11 @@ def test_flip_and_crop_are_those_of_a_padded_image(channels, crop_padding):
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("num_images", [1, 2, 40])
 @pytest.mark.parametrize("make", [ManyImages, lambda source, padding: PaddedImages(source, True, padding)])
-def test_many_images_at_once_are_those_of_padded_images(make, num_images, channels, crop_padding):
+def test_batched_crops_match_padded_images(make, num_images, channels, crop_padding):
     """The first and the last image of the array are among them; around these there is nothing to copy from."""
     random, words = np.random.default_rng(crop_padding), draw_epoch(1, 1, 100)
     source = random.integers(1, 256, (num_images, 5, 7, channels), dtype=np.uint8)
-    share = Share(np.arange(100) % num_images, draw_changes(words, True, crop_padding))
+    share = LocalBatch(np.arange(100) % num_images, draw_changes(words, True, crop_padding))
     images = np.full((100, 5, 7, channels), 77, np.uint8)
     make(source, crop_padding).fill(share, images)
     for image, sample, own_words in zip(images, share.samples, words.tolist(), strict=True):

@@ -20,7 +20,7 @@ for script in {scripts}:
 """
 
 
-def test_every_benchmark_starts_without_what_only_the_tests_need():
+def test_every_benchmark_starts_without_the_packages_of_the_tests():
     pins = (ROOT / "envs" / "development.txt").read_text()
     left_out = [name.replace("-", "_").lower() for name in re.findall(r"^([\w-]+)==", pins, re.MULTILINE)]
     scripts = [str(path) for path in sorted(BENCHMARKS.glob("*.py")) if "write_benchmark(" in path.read_text()]

@@ -23,7 +23,7 @@ each_wrong = pytest.mark.parametrize(("given", "words"), WRONG.items())
 
 
 @each_wrong
-def test_what_is_wrong_is_said_with_the_remedy(given, words, tmp_path, monkeypatch):
+def test_a_wrong_value_is_refused_with_the_remedy(given, words, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("HOWMANYGPUS_CACHE", given.format(folder=tmp_path))
     with pytest.raises(CacheError) as error:
@@ -31,7 +31,7 @@ def test_what_is_wrong_is_said_with_the_remedy(given, words, tmp_path, monkeypat
     assert words.format(folder=tmp_path) in str(error.value)
 
 
-def test_a_default_that_cannot_be_used_is_named_too(monkeypatch):
+def test_an_unusable_default_is_named(monkeypatch):
     monkeypatch.delenv("HOWMANYGPUS_CACHE", raising=False)
     monkeypatch.setenv("HOME", READ_ONLY)
     words = f"HOWMANYGPUS_CACHE is not set, and the cache '{READ_ONLY}/.cache/howmanygpus' cannot be written"
@@ -62,7 +62,7 @@ def test_make_and_python_name_the_same_cache_without_a_home():
     variables = {name: value for name, value in os.environ.items() if name not in ("HOME", "HOWMANYGPUS_CACHE")}
     command = ["make", "--dry-run", "--always-make", ".venv/installed", f"PYTHON={sys.executable}"]
     planned = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=True).stdout
-    ask = [sys.executable, "-c", "from howmanygpus.environments.cache import find_cache; print(find_cache())"]
+    ask = [sys.executable, "-c", "from howmanygpus.environments.cache import resolve_cache; print(resolve_cache())"]
     variables["PYTHONPATH"] = str(ROOT / "workflow" / "lib")
     found = subprocess.run(ask, env=variables, capture_output=True, text=True, check=True).stdout.strip()
     assert f'mkdir -p "{found}"' in planned

@@ -26,13 +26,13 @@ def change(name: str, **values) -> None:
 
 
 def list_living() -> list[str]:
-    return [call.name for call in calls.find_living()]
+    return [call.name for call in calls.list_living_calls()]
 
 
 def test_a_call_lives_as_long_as_its_process():
     calls.announce("mine")
     assert list_living() == ["mine"] and os.environ[calls.VARIABLE] == "mine"
-    change("mine", born=calls.find_birth(os.getpid()) - 1)
+    change("mine", born=calls.read_start_ticks(os.getpid()) - 1)
     assert list_living() == [], "another process has got the number of one that ended"
     with subprocess.Popen(["true"]) as ended:
         pass
@@ -41,7 +41,7 @@ def test_a_call_lives_as_long_as_its_process():
 
 
 def test_seen_from_another_host_a_call_lives_while_it_touches_its_file(monkeypatch):
-    monkeypatch.setattr(calls, "TOUCHED_EVERY_S", 0.05)
+    monkeypatch.setattr(calls, "TOUCH_INTERVAL_S", 0.05)
     calls.announce("mine")
     change("mine", host="elsewhere")
     path = calls.CALLS / "mine.json"
@@ -58,7 +58,7 @@ def test_seen_from_another_host_a_call_lives_while_it_touches_its_file(monkeypat
 def test_a_call_lives_on_after_the_file_server_was_away(tmp_path, monkeypatch):
     path, utime = tmp_path / "call.json", os.utime
     outcomes = [OSError(errno.ESTALE, "stale"), None, FileNotFoundError()]
-    monkeypatch.setattr(calls, "TOUCHED_EVERY_S", 0.01)
+    monkeypatch.setattr(calls, "TOUCH_INTERVAL_S", 0.01)
 
     def touch(touched, *times) -> None:
         if touched != path:  # by the thread of another test's call
@@ -67,7 +67,7 @@ def test_a_call_lives_on_after_the_file_server_was_away(tmp_path, monkeypatch):
             raise outcome
 
     monkeypatch.setattr(calls.os, "utime", touch)
-    calls._keep_touching(path)
+    calls._touch_periodically(path)
     assert outcomes == [], "it ends when the call has removed its file"
 
 
@@ -95,7 +95,7 @@ def test_the_files_of_a_copied_folder_are_not_its_calls(folder):
     assert list_living() == []
 
 
-def test_the_jobs_of_a_call_are_those_whose_names_end_with_its_own(monkeypatch):
+def test_jobs_of_a_call_are_found_by_the_end_of_their_names(monkeypatch):
     names = {"7": "jax_sharding_gpus4_mine", "8": "pytorch_ddp_gpus1_other", "9": "mine", "10": ""}
     queue = [Job(job_id, "PENDING", name=name) for job_id, name in names.items()]
     monkeypatch.setattr(calls, "list_queue", lambda states, own: queue)

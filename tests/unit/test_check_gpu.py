@@ -8,7 +8,7 @@ import pytest
 import yaml
 from snakemake.utils import update_config
 
-from howmanygpus.plan.check_gpu import BATCHES, RATES, add_size, describe_changes, take_one_per_family
+from howmanygpus.plan.check_gpu import BATCHES, RATES, add_size, choose_one_per_family, describe_changes
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.plan import Plan
@@ -58,7 +58,7 @@ def test_no_framework_that_was_found_is_left_out():
 
 
 def test_batches_are_tried_with_one_framework_of_each_family():
-    assert take_one_per_family(list(FRAMEWORKS)) == [
+    assert choose_one_per_family(list(FRAMEWORKS)) == [
         *("pytorch_ddp", "horovod_tensorflow", "jax_sharding", "mxnet_gluon", "chainer_mn")
     ]
     assert {run.framework for run in runs_of(plan_check("cuda"), BATCHES)} == {"pytorch_ddp", "jax_sharding"}
@@ -117,7 +117,7 @@ def test_a_run_without_a_telemetry_file_has_a_problem(tmp_path):
     assert says(problem, "no process samples")
 
 
-def test_what_the_launcher_noticed_about_a_sampler_is_a_problem(tmp_path):
+def test_a_sampler_problem_in_the_record_is_a_finding(tmp_path):
     rows = []
     for name, noticed in (("a", {}), ("b", {"telemetry_problem": "node 0: killed"})):
         folder = tmp_path / name
@@ -175,7 +175,7 @@ def test_a_framework_grows_if_its_largest_batch_completed(tmp_path):
     store(tmp_path, plan, "a2", "completed", size=16)
     store(tmp_path, plan, "b1", "completed", size=8, framework="jax_sharding")
     store(tmp_path, plan, "b2", "out_of_memory", size=16, framework="jax_sharding")
-    assert findings.find_growing(plan, tmp_path) == ["pytorch_ddp"]
+    assert findings.list_completed_at_largest(plan, tmp_path) == ["pytorch_ddp"]
 
 
 def make_verdict(framework, variant, precision, status, reason="") -> dict:

@@ -68,7 +68,7 @@ ALONE = {
 
 
 @pytest.mark.parametrize("step", ALONE)
-def test_a_step_alone_makes_nothing_of_the_others(command, monkeypatch, step):
+def test_a_single_step_makes_no_files_of_other_steps(command, monkeypatch, step):
     calls, _ = run_steps(command, monkeypatch, [step], 0)
     assert calls == ALONE[step]
 
@@ -78,7 +78,7 @@ def test_all_steps_are_done_in_their_order(command, monkeypatch):
     assert calls == [[PAGE, RATES, "--until", "write_parity_page", "train"], ALONE["batches"][0]]
 
 
-def test_waits_alone_have_snakemake_make_what_they_need(command, monkeypatch):
+def test_the_step_waits_alone_has_snakemake_make_its_inputs(command, monkeypatch):
     (call,), _ = run_steps(command, monkeypatch, ["waits"], 0)
     assert "--until" not in call and {Path(path).parts[1] for path in call} == {
         *("environments", "parity", "prepared", "weights")
@@ -114,7 +114,7 @@ def fail(error):
     ],
     ids=["failed", "killed", "time up", "interrupted"],
 )
-def test_what_is_missing_is_explained_by_the_end_of_snakemake(command, monkeypatch, end, words, stops):
+def test_missing_results_are_explained_by_the_end_of_the_call(command, monkeypatch, end, words, stops):
     calls, why = run_steps(command, monkeypatch, list(STEPS), end)
     assert {why[step] for step in ALL_MISSING} == {words}
     assert len(calls) == (1 if stops else 2), "a check goes on after a failed step, and ends if it was stopped"
@@ -123,10 +123,10 @@ def test_what_is_missing_is_explained_by_the_end_of_snakemake(command, monkeypat
 def test_a_launcher_that_ended_without_a_record_is_named_with_its_log(command, monkeypatch, tmp_path):
     wait = SimpleNamespace(framework="f", environment="e.json", folder=tmp_path)
     wait.explain_refusal, wait.list_missing, wait.create_attempt = str, list, lambda python: [python]
-    monkeypatch.setattr(command, "find_python", str)
+    monkeypatch.setattr(command, "resolve_python", str)
     monkeypatch.setattr(command, "run_until", lambda *_, **__: 1)
     why = {}
-    command.try_waits([wait], time.monotonic() + 60, why)
+    command.run_without_waits([wait], time.monotonic() + 60, why)
     assert why == {"f": f"its launcher ended with status 1, see {tmp_path / 'log.txt'}"}
 
 
@@ -142,7 +142,7 @@ def test_only_the_lock_of_a_killed_call_is_released(command, monkeypatch, is_loc
         for name in ("0.input.lock", "0.output.lock"):
             (command.LOCKS / name).touch()
             os.utime(command.LOCKS / name, (now - age_s, now - age_s))
-    monkeypatch.setattr(command, "find_living", lambda: living)
+    monkeypatch.setattr(command, "list_living_calls", lambda: living)
     monkeypatch.setattr(command.subprocess, "run", lambda words, **_: calls.append(words[:2]))
     command.unlock(now)
     assert calls == ([[command.SNAKEMAKE, "--unlock"]] if unlocks else [])
@@ -155,7 +155,7 @@ def test_only_the_lock_of_a_killed_call_is_released(command, monkeypatch, is_loc
         (["--frameworks", "pytorch"], ["FRAMEWORKS", '"pytorch"', *FRAMEWORKS]),
     ],
 )
-def test_a_wrong_name_is_refused_with_those_that_exist(command, monkeypatch, options, words):
+def test_an_unknown_name_is_refused_with_the_known_names(command, monkeypatch, options, words):
     given = ["check_gpu.py", "--site", "python3", "--device", "cuda", "--minutes", "9", *options]
     monkeypatch.setattr(command.sys, "argv", given)
     with pytest.raises(SystemExit) as refused:
@@ -175,13 +175,13 @@ def test_only_the_frameworks_named_are_looked_for_and_each_must_be_there(command
             for version in ["1.0" if has_jax or not name.startswith("jax") else ""]
         ]
 
-    monkeypatch.setattr(command, "find_frameworks", find)
+    monkeypatch.setattr(command, "detect_frameworks", find)
     monkeypatch.setattr(command, "build_overlay", lambda python, wheels: python)
-    monkeypatch.setattr(command, "lend_packages", lambda overlays, wheels: None)
+    monkeypatch.setattr(command, "share_site_packages", lambda overlays, wheels: None)
     named = ("jax_sharding", "pytorch_ddp")
     if has_jax:
-        command.look_at_site(["p"], "cpu", None, named)
+        command.detect_site(["p"], "cpu", None, named)
     else:
         with pytest.raises(SystemExit, match=r"FRAMEWORKS: .*jax_sharding.*jax-cpu: ModuleNotFound"):
-            command.look_at_site(["p"], "cpu", None, named)
+            command.detect_site(["p"], "cpu", None, named)
     assert sorted(looked_for) == ["jax-cpu", "pytorch-cpu"]

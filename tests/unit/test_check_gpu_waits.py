@@ -15,7 +15,7 @@ from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
 from howmanygpus.report.check_gpu.findings import explain_missing
 from howmanygpus.report.check_gpu.waits import COMPLETES_STEPS, describe_wait
-from howmanygpus.train.preflight.waits import LIBRARY, WaitRun
+from howmanygpus.train.preflight.waits import LIBRARY, RunWithoutWait
 from project import ROOT
 from records import make_run
 from specs import make_spec
@@ -54,7 +54,7 @@ def test_a_gpu_that_shares_the_hosts_memory_is_not_taken_for_none(monkeypatch):
     script = spec_from_file_location("check_gpu", ROOT / "workflow" / "scripts" / "check_gpu.py")
     command = module_from_spec(script)
     script.loader.exec_module(command)
-    monkeypatch.setattr(command, "find_smallest_memory_gib", lambda: None)
+    monkeypatch.setattr(command, "read_smallest_memory_gib", lambda: None)
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(total=120 * 2**30))
     runs = command.plan_waits(plan_check("cuda"), "cuda")
     assert {(run.shows_it, run.spec["per_device_batch_size"]) for run in runs} == {(True, 8192)}
@@ -70,16 +70,16 @@ def test_on_a_cpu_only_asynchronous_frameworks_can_show_that_their_wait_is_missi
 CODE = {"howmanygpus/files.py": sha256_of_file(LIBRARY / "howmanygpus" / "files.py")}
 
 
-def make_wait(folder, status=None, verdict="passed", **changes) -> WaitRun:
+def make_wait(folder, status=None, verdict="passed", **changes) -> RunWithoutWait:
     """Return a run without wait and store its record, if it has one."""
     spec = make_spec(framework="jax_sharding", study="check_gpu_waits")
     (folder / "verdict.json").write_text(json.dumps({"status": verdict, "reason": "why not" * (verdict != "passed")}))
     if status:
         (folder / "run.json").write_text(json.dumps(make_run(spec, status, **{"code": CODE, **changes})))
-    return WaitRun(folder, spec.to_dict(), "", str(folder / "verdict.json"), {}, shows_it=True)
+    return RunWithoutWait(folder, spec.to_dict(), "", str(folder / "verdict.json"), {}, shows_it=True)
 
 
-def store_attempt(run: WaitRun, name: str, status: str) -> None:
+def store_attempt(run: RunWithoutWait, name: str, status: str) -> None:
     folder = run.folder / "attempts" / name
     folder.mkdir(parents=True)
     (folder / "attempt.json").write_text(json.dumps({"status": status, "reason": f"why {status}"}))
@@ -96,7 +96,7 @@ def store_windows(folder, seconds) -> None:
 
 
 @pytest.mark.parametrize(("without_s", "is_problem"), [(0.1, False), (0.092, False), (0.085, True), (0.115, False)])
-def test_windows_without_wait_may_not_be_shorter_than_those_with_it(tmp_path, without_s, is_problem):
+def test_windows_without_waits_are_not_shorter_than_windows_with_waits(tmp_path, without_s, is_problem):
     """The odd windows end without it."""
     store_windows(tmp_path, [9.0, *[0.1, without_s] * 9, 5.0, 7.0])
     row = describe_wait(make_wait(tmp_path, "completed"), WHY)
@@ -143,8 +143,8 @@ def test_a_framework_that_the_gate_found_unsupported_is_not_trained_without_wait
 
 
 def test_an_outcome_of_other_code_or_of_another_request_is_not_kept(tmp_path):
-    assert make_wait(tmp_path, "completed").find_outcome()
-    assert not make_wait(tmp_path, "completed", code={"howmanygpus/files.py": "0" * 64}).find_outcome()
-    assert not make_wait(tmp_path, "completed", code={"howmanygpus/gone.py": "0" * 64}).find_outcome()
+    assert make_wait(tmp_path, "completed").read_outcome()
+    assert not make_wait(tmp_path, "completed", code={"howmanygpus/files.py": "0" * 64}).read_outcome()
+    assert not make_wait(tmp_path, "completed", code={"howmanygpus/gone.py": "0" * 64}).read_outcome()
     other = make_spec(framework="jax_sharding", study="check_gpu_waits", global_batch_size=16)
-    assert not make_wait(tmp_path, "completed", spec=other.to_dict()).find_outcome()
+    assert not make_wait(tmp_path, "completed", spec=other.to_dict()).read_outcome()

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from howmanygpus.prepare.checks.remarks import read_remarks
-from howmanygpus.prepare.listing import _read_task, describe_dataset, read_task
+from howmanygpus.prepare.listing import describe_dataset, read_task, read_task_once
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
 from howmanygpus.prepare.sources import OptionError
@@ -18,19 +18,19 @@ COUNTS = {"train/cat": 5, "train/dog": 4, "test/cat": 2, "test/dog": 3}
 
 @pytest.fixture
 def tree(tmp_path):
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
     write_tree(tmp_path / "pets", COUNTS)
     return tmp_path / "pets"
 
 
 def describe(tree, **options):
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
     return describe_dataset("image_folder", {"folder": str(tree), "size": [20, 28], "channels": 1, **options})
 
 
 def prepare(tree, **options):
     """Prepare the images and return the folder of the arrays."""
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
     task = read_task("image_folder", {"folder": str(tree), "size": [20, 28], "channels": 1, **options})
     files = tree.parent / "0.pixels", tree.parent / "0.tsv"
     prepare_shard(task, 0, *files)

@@ -23,7 +23,7 @@ from ticking import Ticking
         pytest.param(0.5, [0.497, 0.503], 2, None, id="starved for few milliseconds"),
     ],
 )
-def test_input_wait_is_the_time_in_which_the_device_had_nothing_to_do(step_s, delays_s, prefetch, starved_s):
+def test_input_wait_counts_the_idle_time_of_the_device(step_s, delays_s, prefetch, starved_s):
     """In line, the loader begins with the second batch once the window of the first step has ended."""
     schedule = Schedule(step_s, delays_s, prefetch)
     loop = train(Simulated(schedule), prefetch=prefetch)
@@ -108,11 +108,11 @@ def test_no_process_opens_a_window_before_the_first_has_written():
             super().train_step(batch, learning_rate)
             order.append("step")
 
-    class Events:
+    class EventSink:
         def write(self, event, **_):
             order.append(event)
 
-    train(Noting(), Events(), steps=4, window_steps=2)
+    train(Noting(), EventSink(), steps=4, window_steps=2)
     written = [index for index, what in enumerate(order) if what in ("window", "evaluation")]
     before_steps = [index for index in written if "step" in order[index:]]
     assert len(before_steps) == 2

@@ -25,7 +25,7 @@ class Host:
 
 
 @pytest.mark.parametrize("jump_s", [-30.0, -0.5, 30.0])
-def test_a_clock_that_is_set_does_not_change_what_output_tells(tmp_path, monkeypatch, jump_s):
+def test_setting_the_clock_does_not_change_rates_read_from_output(tmp_path, monkeypatch, jump_s):
     host = Host(monkeypatch)
     program = {"report": [r"step (?P<step>\d+)"], "start": "once"}
     spec = SimpleNamespace(program=program, num_nodes=1, warmup_steps=2, global_batch_size=32)
@@ -34,9 +34,9 @@ def test_a_clock_that_is_set_does_not_change_what_output_tells(tmp_path, monkeyp
     for step in range(1, 21):
         host.now += STEP_S
         host.offset += jump_s if step == 10 else 0.0
-        watcher.take_output(f"step {step}\n")
+        watcher.handle_output_line(f"step {step}\n")
     watcher.close()
-    clocks, ended_at = watcher.progress.clocks, watcher.find_moment(watching.time.monotonic())
+    clocks, ended_at = watcher.progress.clocks, watcher.convert_to_wall_time(watching.time.monotonic())
     assert not watcher.error
     assert (clocks.measured_steps, round(clocks.measured_s, 6)) == (18, 1.8)
     assert watcher.progress.describe(ended_at)["wall_time_s"] == pytest.approx(2.0)
@@ -54,7 +54,7 @@ def follow(looks: list[tuple[float, list[dict]]]) -> tuple[Progress, list[dict]]
 
 @pytest.mark.parametrize("jump_s", [-3.0, -0.5, 0.5, 30.0])
 @pytest.mark.parametrize("step_s", [0.02, 0.1, 2.0])
-def test_a_clock_that_is_set_does_not_change_what_a_file_tells(jump_s, step_s):
+def test_setting_the_clock_does_not_change_rates_reported_in_a_file(jump_s, step_s):
     """Each report has its time, and arrives at the next look, at most 0.05 s later."""
     looks = []
     for step in range(40):

@@ -37,7 +37,9 @@ def name_files(files) -> set[str]:
 
 
 def test_a_run_depends_on_its_own_strategy_and_family_alone():
-    torch, keras = (name_files(code.find_training_code(name, "resnet44")) for name in ("pytorch_ddp", "keras_mirrored"))
+    torch, keras = (
+        name_files(code.collect_training_code(name, "resnet44")) for name in ("pytorch_ddp", "keras_mirrored")
+    )
     only_torch, only_keras = torch - keras, keras - torch
     assert {"frameworks/torch/ddp.py", "frameworks/torch/family.py", "models/resnet44/torch.py"} <= only_torch
     assert {"frameworks/keras/fit_mirrored.py", "frameworks/keras/fit.py", "models/resnet44/keras.py"} <= only_keras
@@ -46,17 +48,17 @@ def test_a_run_depends_on_its_own_strategy_and_family_alone():
     ]
     assert not [file for file in keras if "torch" in file]
     assert {"loop/loop.py", "start/launch.py", "host/processes.py"} <= torch & keras
-    assert f"{LIBRARY}/files.py" in code.find_training_code("pytorch_ddp", "resnet44")
+    assert f"{LIBRARY}/files.py" in code.collect_training_code("pytorch_ddp", "resnet44")
 
 
 def test_a_run_depends_on_its_frameworks_own_loader_only_where_it_uses_it():
     shared, native = (
-        name_files(code.find_training_code("tensorflow_mirrored", "small_cnn", loader))
+        name_files(code.collect_training_code("tensorflow_mirrored", "small_cnn", loader))
         for loader in ("shared", "native")
     )
     assert native - shared == {"frameworks/keras/tf_data.py"}
     shared, native = (
-        name_files(code.find_training_code("pytorch_ddp", "small_cnn", loader)) for loader in ("shared", "native")
+        name_files(code.collect_training_code("pytorch_ddp", "small_cnn", loader)) for loader in ("shared", "native")
     )
     assert native - shared == {
         *("frameworks/torch/loader.py", "input/items.py", "input/workers.py"),
@@ -64,7 +66,7 @@ def test_a_run_depends_on_its_frameworks_own_loader_only_where_it_uses_it():
 
 
 def test_a_run_does_not_depend_on_planning_analysis_or_another_model():
-    files = code.find_training_code("pytorch_ddp", "small_cnn")
+    files = code.collect_training_code("pytorch_ddp", "small_cnn")
     rooms = tuple(f"{LIBRARY}/{name}" for name in ("train/", "surroundings/limits.py", "files.py"))
     assert not [file for file in files if not file.startswith(rooms)]
     assert not [file for file in files if "resnet44" in file]
@@ -72,13 +74,13 @@ def test_a_run_does_not_depend_on_planning_analysis_or_another_model():
 
 
 @pytest.mark.parametrize("script", REPORTING)
-def test_what_is_reported_does_not_depend_on_planning(script):
+def test_report_scripts_do_not_depend_on_planning_code(script):
     """The import contracts do not see scripts. A change of how runs are planned would make every table again."""
-    assert not [file for file in code.find_script_code(script) if file.startswith(f"{LIBRARY}/plan/")]
+    assert not [file for file in code.collect_script_code(script) if file.startswith(f"{LIBRARY}/plan/")]
 
 
 def test_a_figure_does_not_depend_on_another():
-    files = code.find_script_code("draw_figures", "report.figures.speedup")
+    files = code.collect_script_code("draw_figures", "report.figures.speedup")
     assert f"{LIBRARY}/report/tables/time_to_accuracy.py" in files
     assert not [file for file in files if file.endswith("run_grid.py")]
 
@@ -103,7 +105,7 @@ def count(items):
     ],
     ids=["docstring", "comment", "constant's documentation", "function's docstring", "line breaks"],
 )
-def test_what_people_read_changes_no_hash(after, tmp_path):
+def test_comments_and_docstrings_change_no_hash(after, tmp_path):
     assert hash_text(tmp_path, BEFORE) == hash_text(tmp_path, after)
 
 
@@ -117,7 +119,7 @@ def test_what_people_read_changes_no_hash(after, tmp_path):
     ],
     ids=["constant", "default", "decorator", "string"],
 )
-def test_what_python_executes_changes_the_hash(after, tmp_path):
+def test_executed_code_changes_the_hash(after, tmp_path):
     assert hash_text(tmp_path, BEFORE) != hash_text(tmp_path, after)
 
 

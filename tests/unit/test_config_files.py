@@ -93,7 +93,7 @@ def test_right_file(content, values, tmp_path):
 
 
 @pytest.mark.parametrize(("word", "known"), [("MINE.yml", "MINE.yaml"), ("mine.yml", "MINE.yaml"), ("Mean", "mean")])
-def test_capitals_make_no_difference_to_what_is_suggested(word, known):
+def test_suggestions_ignore_case(word, known):
     assert suggest(word, [known, "other"]) == f"did you mean {known}?"
 
 

@@ -6,7 +6,7 @@ import pytest
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
-from howmanygpus.report.answer.batches import _describe_cost
+from howmanygpus.report.answer.batches import describe_cost
 from howmanygpus.report.answer.names import name_configuration
 from howmanygpus.report.answer.study import describe_data, describe_runs
 from howmanygpus.report.figures.run_grid import list_disturbed
@@ -47,9 +47,9 @@ def test_a_configuration_of_one_device_and_one_image():
 def test_a_target_that_the_only_repeat_of_a_larger_batch_misses():
     base = pd.Series({"images_to_target_median": 80.0, "metric": "accuracy", "target": 0.9})
     larger = pd.Series({"images_to_target_median": None, "num_reached": 0, "num_judged": 1}, dtype=object)
-    assert _describe_cost(base, larger) == ", and its only repeat does not reach test accuracy 0.9"
+    assert describe_cost(base, larger) == ", and its only repeat does not reach test accuracy 0.9"
     larger = pd.Series({"images_to_target_median": None, "num_reached": 1, "num_judged": 3}, dtype=object)
-    assert _describe_cost(base, larger) == ", and 1 of 3 repeats reaches test accuracy 0.9"
+    assert describe_cost(base, larger) == ", and 1 of 3 repeats reaches test accuracy 0.9"
 
 
 def test_a_curve_and_a_layout_of_one():

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from howmanygpus.prepare.listing import _read_task, describe_dataset
+from howmanygpus.prepare.listing import describe_dataset, read_task_once
 from howmanygpus.prepare.sources import OptionError
 from messages import says
 
@@ -17,7 +17,7 @@ NO_GZIP = "is no complete gzip file"
 
 @pytest.fixture(autouse=True)
 def forget():
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
 
 
 def refuse(folder, content: str | bytes, name="labels.csv", source="image_csv", **options) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from howmanygpus.prepare.arrays import prepare_arrays
-from howmanygpus.prepare.listing import describe_dataset, find_acquisition, read_task
+from howmanygpus.prepare.listing import describe_dataset, read_task, resolve_acquisition
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
 from howmanygpus.prepare.sources import OptionError, chestxray14, image_csv, patterns
@@ -42,7 +42,7 @@ def listed(source, **options):
     return [(entry.path, entry.split, entry.label) for entry in read_task(source, options).listing.entries]
 
 
-def test_a_listing_of_archives_names_what_the_folder_would(tmp_path):
+def test_a_listing_of_archives_equals_a_listing_of_the_folder(tmp_path):
     for path in ("train/dog/b.png", "train/cat/2.png", "train/cat/10.png", "test/dog/1.png", "train/cat/.hidden"):
         (tmp_path / "set" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "set" / path).touch()
@@ -83,17 +83,17 @@ def test_a_wrong_listing_is_refused(tmp_path, changes, message):
 
 def test_archives_of_xrays_are_fetched_where_none_are_at_hand(xrays):
     options = {"folder": str(xrays), "downloads": "nih"}
-    assert find_acquisition("chestxray14", options) is None, "its images are there"
+    assert resolve_acquisition("chestxray14", options) is None, "its images are there"
     (xrays / "images").rename(xrays.parent / "elsewhere")
-    assert find_acquisition("chestxray14", {"folder": str(xrays)}) is None
-    downloads = find_acquisition("chestxray14", options).downloads
+    assert resolve_acquisition("chestxray14", {"folder": str(xrays)}) is None
+    downloads = resolve_acquisition("chestxray14", options).downloads
     assert len({download.url for download in downloads}) == len({download.checksum for download in downloads}) == 12
     entries = read_task("chestxray14", options, "results/raw/xrays").listing.entries
     assert len(entries) == 18 and entries[0].path == "images/00000001_000.png"
     with pytest.raises(OptionError, match="downloads: 'kaggle' is not a list of archives"):
-        find_acquisition("chestxray14", options | {"downloads": "kaggle"})
+        resolve_acquisition("chestxray14", options | {"downloads": "kaggle"})
     (xrays / "images_001.tar.gz").touch()
-    assert find_acquisition("chestxray14", options).archives == (xrays / "images_001.tar.gz",)
+    assert resolve_acquisition("chestxray14", options).archives == (xrays / "images_001.tar.gz",)
 
 
 def test_patients_are_split_in_their_order_and_never_torn_apart(xrays):
@@ -165,11 +165,11 @@ def test_real_xrays_are_prepared_rgba_and_gray_alike(tmp_path):
 
 
 def test_archives_in_the_folder_are_to_be_extracted(xrays):
-    assert find_acquisition("chestxray14", {"folder": str(xrays), "size": [8, 8]}) is None
+    assert resolve_acquisition("chestxray14", {"folder": str(xrays), "size": [8, 8]}) is None
     with tarfile.open(xrays / "images_001.tar.gz", "w:gz") as tar:
         tar.add(xrays / "images", "images")
     (xrays / "images").rename(xrays.parent / "elsewhere")
-    acquisition = find_acquisition("chestxray14", {"folder": str(xrays)})
+    acquisition = resolve_acquisition("chestxray14", {"folder": str(xrays)})
     assert acquisition.archives == (xrays / "images_001.tar.gz",)
     task = read_task("chestxray14", {"folder": str(xrays)}, "results/raw/xrays")
     assert str(task.listing.folder) == "results/raw/xrays" and task.listing.entries[0].path == "images/00000001_000.png"

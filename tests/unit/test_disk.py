@@ -29,13 +29,13 @@ def small_disk(tmp_path):
 
 
 def test_a_full_disk_is_named_and_nothing_is_left_on_it(small_disk):
-    (message,) = disk.find_full_disks([small_disk / "results" / "not_there_yet"])
+    (message,) = disk.list_full_disks([small_disk / "results" / "not_there_yet"])
     assert message.startswith(f"{small_disk}: 16 MiB cannot be written: No space left on device (0.00 of 0.00 GiB")
     assert "then give the same call again" in message and list(small_disk.iterdir()) == []
 
 
 def test_a_disk_with_room_is_not_named(tmp_path):
-    assert disk.find_full_disks([tmp_path]) == [] and list(tmp_path.iterdir()) == []
+    assert disk.list_full_disks([tmp_path]) == [] and list(tmp_path.iterdir()) == []
 
 
 def test_a_quota_that_is_used_up_is_named(tmp_path, monkeypatch):
@@ -43,7 +43,7 @@ def test_a_quota_that_is_used_up_is_named(tmp_path, monkeypatch):
         raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
 
     monkeypatch.setattr(disk.os, "fsync", fsync)
-    (message,) = disk.find_full_disks([tmp_path])
+    (message,) = disk.list_full_disks([tmp_path])
     assert "Disk quota exceeded (`quota -s`" in message and str(tmp_path) in message
 
 
@@ -52,7 +52,7 @@ def test_a_cache_that_others_maintain_need_not_be_writable(tmp_path, monkeypatch
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(disk.tempfile, "TemporaryFile", refuse)
-    assert disk.find_full_disks([tmp_path]) == []
+    assert disk.list_full_disks([tmp_path]) == []
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
@@ -60,9 +60,9 @@ def test_the_words_of_a_log_name_the_full_disk(tmp_path, number):
     log = tmp_path / "job.log"
     early = "early\n" * 20_000
     log.write_text(f"{early}ERROR: [Errno {number}] {os.strerror(number)}\nexit\n")
-    assert disk.find_words_of_full_disk(log) == f"ERROR: [Errno {number}] {os.strerror(number)}"
+    assert disk.find_disk_full_message(log) == f"ERROR: [Errno {number}] {os.strerror(number)}"
     log.write_text("done\n")
-    assert disk.find_words_of_full_disk(log) == disk.find_words_of_full_disk(tmp_path / "missing") == ""
+    assert disk.find_disk_full_message(log) == disk.find_disk_full_message(tmp_path / "missing") == ""
 
 
 def test_the_project_its_results_and_the_cache_are_looked_at(tmp_path, monkeypatch):

@@ -38,6 +38,6 @@ def test_every_table_of_runs_says_which_were_disturbed(plan, tmp_path):
     assert windows["disturbed"].tolist() == [True, False, None, True], "its losses are shown nevertheless"
 
 
-def test_what_may_differ_between_runs_of_the_same_work_are_keys_of_a_run():
+def test_keys_that_do_not_change_the_work_are_keys_of_a_run():
     """A key that was renamed would separate the runs of all frameworks, and none would be compared."""
     assert {*RunSpec.__dataclass_fields__} >= {*HOW}

@@ -118,7 +118,7 @@ def test_command_lines_in_documents_name_targets_first():
         (["--profile", "profiles/slurm", "--configfile", "mine.yaml", "--logger", "rich", "--", "digits"], ["digits"]),
     ],
 )
-def test_the_last_message_has_the_command_line_for_what_exists(given, targets):
+def test_the_last_message_has_the_command_line_for_available_results(given, targets):
     expected = "available --profile profiles/slurm --configfile mine.yaml --logger rich"
     command = repeat_call("available", ["snakemake", *given], targets)
     assert command == f".venv/bin/snakemake {expected}" and find_late_targets(command) == []

@@ -103,7 +103,7 @@ def test_a_server_that_stalls_is_given_up(server, tmp_path, monkeypatch):
     ("status", "message", "requests"),
     [(404, "has no such file", 1), (403, "requires a login", 1), (401, "requires a login", 1), (503, "503", 6)],
 )
-def test_an_error_of_the_server_says_what_it_means(server, tmp_path, status, message, requests):
+def test_a_server_error_is_explained(server, tmp_path, status, message, requests):
     server.behaviour = lambda handler, start: server.send(handler, content=b"no", status=status)
     refused(server, tmp_path, message)
     assert len(server.requests) == requests, "only what may pass is asked for again"
@@ -177,7 +177,7 @@ def test_a_file_of_unpublished_size_is_checked(server, unsized, tmp_path, answer
 
 
 def test_a_file_of_unpublished_size_has_a_bound(server, unsized, tmp_path, monkeypatch):
-    monkeypatch.setattr(downloading, "MOST_BYTES", 10**5)
+    monkeypatch.setattr(downloading, "MAX_BYTES", 10**5)
     with pytest.raises(AcquisitionError, match="sends more than the file's 100000 bytes"):
         fetch(unsized, tmp_path)
 

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from howmanygpus.train.models.dropping import PRIME, draw_units, factors_of_image, factors_of_units, find_threshold
+from howmanygpus.train.models.dropping import (
+    PRIME,
+    compute_drop_threshold,
+    draw_units,
+    factors_of_image,
+    factors_of_units,
+)
 from howmanygpus.train.parity.keys import compute_key
 
 UNITS = 4096
@@ -12,7 +18,7 @@ SHAPE = (8, 9, 3)
 
 def draw(image, seed=1, step=1, layer="dropout1"):
     keys = np.array([compute_key(image, seed, step)])
-    return draw_units(keys, factors_of_units(layer, UNITS))[0] < find_threshold(0.5)
+    return draw_units(keys, factors_of_units(layer, UNITS))[0] < compute_drop_threshold(0.5)
 
 
 @pytest.fixture
@@ -30,7 +36,7 @@ def test_no_number_exceeds_32_bits():
     assert all(PRIME % divisor for divisor in range(2, 256)) and (PRIME - 1) % 3
 
 
-def test_a_units_draw_is_that_of_the_formula(image):
+def test_the_draw_of_a_unit_follows_the_formula(image):
     keys, factors = compute_key(image, 1, 1), factors_of_units("dropout1", UNITS).tolist()
     expected = [(keys[0] * a + keys[1] * b + c) % PRIME for a, b, c in zip(*factors, strict=True)]
     assert draw_units(np.array([keys]), factors_of_units("dropout1", UNITS))[0].tolist() == expected
@@ -40,7 +46,7 @@ def test_a_units_draw_is_that_of_the_formula(image):
 def test_the_rate_is_the_fraction_that_is_dropped(rate):
     keys = np.random.default_rng(2).integers(0, PRIME, (200, 2))
     draws = draw_units(keys, factors_of_units("dropout1", UNITS))
-    assert (draws < find_threshold(rate)).mean() == pytest.approx(rate, abs=0.003)
+    assert (draws < compute_drop_threshold(rate)).mean() == pytest.approx(rate, abs=0.003)
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ from howmanygpus.plan.dry_run.durations import (
     BY_OTHERS,
     UNKNOWN,
     Duration,
-    Expectation,
+    ExpectedDuration,
     RecordedJobs,
     RecordedRuns,
     StageEstimate,
 )
-from howmanygpus.plan.dry_run.reasons import Reasons, compare_settings
+from howmanygpus.plan.dry_run.reasons import RerunReasons, compare_settings
 from howmanygpus.plan.dry_run.summary import (
     count,
     describe_duration,
@@ -58,7 +58,7 @@ def record(folder, plan, run, **values):
 
 
 def test_without_any_like_it_a_run_is_expected_to_take_its_time_limit(plan, tmp_path):
-    assert RecordedRuns(plan, tmp_path).expect(find(plan)) == Expectation(3600, BY_LIMIT, is_limit=True)
+    assert RecordedRuns(plan, tmp_path).expect(find(plan)) == ExpectedDuration(3600, BY_LIMIT, is_limit=True)
     record(tmp_path, plan, find(plan, name="deep"))
     assert RecordedRuns(plan, tmp_path).expect(find(plan)).is_limit, "another model says nothing"
 
@@ -74,7 +74,7 @@ def test_without_any_like_it_a_run_is_expected_to_take_its_time_limit(plan, tmp_
         ({"framework": "jax_sharding", "size": 32, "num_gpus": 2}, 10 + 50, "runs of other frameworks"),
     ],
 )
-def test_a_run_is_expected_to_take_what_the_closest_runs_took(plan, tmp_path, values, seconds, basis):
+def test_the_estimate_of_a_run_follows_the_closest_runs(plan, tmp_path, values, seconds, basis):
     record(tmp_path, plan, find(plan))
     assert RecordedRuns(plan, tmp_path).expect(find(plan, **values)) == (pytest.approx(seconds), basis, False)
 
@@ -93,7 +93,7 @@ def test_a_run_that_was_set_aside_is_expected_to_take_as_long_again(plan, tmp_pa
     script = ROOT / "workflow" / "scripts" / "retry_runs.py"
     subprocess.run([sys.executable, str(script), "--status", "diverged"], check=True)
     assert not Path("results/runs", run.path).exists()
-    expected = Expectation(pytest.approx(110), "runs of the same configuration", False)
+    expected = ExpectedDuration(pytest.approx(110), "runs of the same configuration", False)
     assert RecordedRuns(plan).expect(run) == expected and RecordedRuns(plan).expect(other).basis == BY_OTHERS
     record(tmp_path / "results" / "runs", plan, run, wall_time_s=120.0)
     assert RecordedRuns(plan).expect(run).seconds == pytest.approx(120), "the run itself counts, if it exists again"
@@ -166,7 +166,7 @@ def make_records(*jobs, seconds: float = 60.0) -> SimpleNamespace:
         ("jax_cpu-22222222", {"inputs": ("results/parity/resnet44/reference.json",)}, (1800.0, BY_LIMIT, True)),
     ],
 )
-def test_the_gate_is_expected_to_take_what_it_took(tmp_path, monkeypatch, name, changes, expected):
+def test_the_estimate_of_the_gate_follows_its_recorded_durations(tmp_path, monkeypatch, name, changes, expected):
     """Another version of the code changes the file's name. Other networks take another time."""
     monkeypatch.chdir(tmp_path)
     done = make_job("results/parity/observed/ddp_cpu-11111111.json")
@@ -179,19 +179,19 @@ def test_the_gate_is_expected_to_take_what_it_took(tmp_path, monkeypatch, name, 
 def test_steps_without_a_time_limit_can_be_unknown():
     job = make_job("results/environments/a-11111111.json")
     job.rule.resources = {}
-    assert RecordedJobs([job], make_records()).expect(job) == Expectation(None, UNKNOWN)
+    assert RecordedJobs([job], make_records()).expect(job) == ExpectedDuration(None, UNKNOWN)
 
 
 def test_measured_jobs_go_one_after_the_other_and_others_beside_each_other():
     measured, others = StageEstimate(is_measured=True), StageEstimate(is_measured=False)
     for seconds in (10.0, 20.0, 30.0):
-        measured.add(Expectation(seconds, "runs"), num_devices=2)
-        others.add(Expectation(seconds, "runs"), num_devices=2)
+        measured.add(ExpectedDuration(seconds, "runs"), num_devices=2)
+        others.add(ExpectedDuration(seconds, "runs"), num_devices=2)
     assert measured.elapsed(cores=4).seconds == 60 and measured.device_time.seconds == 120
     assert (others.elapsed(cores=2).seconds, others.elapsed(cores=4).seconds) == (30, 30)
     assert others.elapsed(cores=1).seconds == 60 and others.device_time.seconds == 0
-    measured.add(Expectation(100.0, BY_LIMIT, is_limit=True), num_devices=2)
-    measured.add(Expectation(None, UNKNOWN), num_devices=2)
+    measured.add(ExpectedDuration(100.0, BY_LIMIT, is_limit=True), num_devices=2)
+    measured.add(ExpectedDuration(None, UNKNOWN), num_devices=2)
     assert measured.elapsed(cores=1) == Duration(60, 100, is_complete=False)
     assert measured.device_time == Duration(120, 200)
 
@@ -236,4 +236,4 @@ def test_files_of_users_are_named_if_they_changed(tmp_path, monkeypatch):
     code = {name: sha256_of_file(tmp_path / name) for name in ("net.py", "train.py")} | {"gone.py": ""}
     (tmp_path / "run.json").write_text(json.dumps({"code": code | {"gone.py": "0"}}))
     (tmp_path / "net.py").write_text("x = 2\n")
-    assert Reasons(None, None, False)._find_changed_code("run.json") == ["net.py", "gone.py"]
+    assert RerunReasons(None, None, False)._list_changed_code("run.json") == ["net.py", "gone.py"]

@@ -117,7 +117,7 @@ def delay_last(backend, name, seconds):
 @pytest.mark.parametrize("has_core", [True, False])
 def test_a_thread_that_waits_for_its_core_is_not_accused(monkeypatch, has_core):
     """Between the last marker and the end of a window, the thread waits 50 ms for its core, as the kernel counts."""
-    backend = delay_last(Simulated(Schedule(0.001, [0.003], 2)), "take_window_loss", 0.05)
+    backend = delay_last(Simulated(Schedule(0.001, [0.003], 2)), "read_window_loss", 0.05)
     counts_s = itertools.count(step=0.0 if has_core else 0.05)
     monkeypatch.setattr(f"{LOOP}.read_core_wait_s", lambda: next(counts_s))
     loop = train(backend)
@@ -132,7 +132,7 @@ class Computing(Simulated):
         return None
 
 
-def test_what_the_host_does_after_a_step_that_is_complete_makes_no_marker_early(monkeypatch):
+def test_work_of_the_host_after_a_complete_step_makes_no_marker_early(monkeypatch):
     """It takes a millisecond of work to begin the end of a window, which is longer than the step."""
     backend = Computing(Schedule(0.0, [0.003], 0))
     fast_add = Completions.add
@@ -147,7 +147,7 @@ def test_what_the_host_does_after_a_step_that_is_complete_makes_no_marker_early(
     assert loop.clocks.data_wait_s > 0 and explain(loop) == ""
 
 
-@pytest.mark.parametrize(("name", "added_s"), [("take_window_loss", 1.0), ("average_loss", 0.0)])
+@pytest.mark.parametrize(("name", "added_s"), [("read_window_loss", 1.0), ("average_loss", 0.0)])
 def test_reading_losses_is_part_of_a_window_and_their_exchange_is_not(name, added_s):
     """Processes that wait actively for each other on too few cores take a second for one exchange."""
     backend = delay_last(Simulated(Schedule(0.003, [0.0], 2)), name, 1.0)
@@ -163,4 +163,4 @@ def test_markers_are_early_if_more_than_a_third_of_the_windows_show_it(num_early
     for window in range(1 + num_others):
         rest_s = 0.01 if 1 <= window <= num_early else 0.0
         checks.add(0.01 + rest_s, 0.0, [0.01], [0.01], 0.0)
-    assert (checks.find_early_s() > 0) == is_shown
+    assert (checks.compute_early_s() > 0) == is_shown

@@ -64,7 +64,7 @@ def test_a_parent_that_dies_before_its_child_asks_for_the_signal_is_noticed(scri
     assert not kill_those_left([child], timeout_s=120)
 
 
-def test_a_launcher_whose_caller_died_before_it_began_ends():
+def test_a_launcher_ends_if_its_caller_died_before():
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
     with subprocess.Popen(["true"]) as caller:
         pass
@@ -102,7 +102,7 @@ if {spares}:
 
 
 @pytest.mark.parametrize("spares", [True, False])
-def test_an_ending_process_calls_what_is_registered_and_looks_for_no_garbage(spares):
+def test_an_ending_process_runs_its_exit_handlers_and_collects_no_garbage(spares):
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
     command = [sys.executable, "-c", END.format(spares=spares)]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

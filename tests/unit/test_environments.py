@@ -13,7 +13,7 @@ import pytest
 
 from howmanygpus.environments import build, find
 from howmanygpus.environments.existing import link
-from howmanygpus.environments.pins import find_pins, read_requirements
+from howmanygpus.environments.pins import list_pin_files, read_requirements
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from project import ROOT
 
@@ -26,7 +26,7 @@ def read_pins(name: str) -> dict[str, str]:
     return dict(line.split("==") for line in lines if line and not line.startswith(("#", "-")))
 
 
-def test_both_sides_use_the_same_versions_of_what_they_share():
+def test_shared_packages_have_the_same_version_on_both_sides():
     measured, workflow = read_pins("measured"), read_pins("workflow")
     for name in ("simplejpeg", "opencv-python-headless", "pillow", "filelock", "jsonschema", "PyYAML"):
         assert workflow[name] == measured[name]
@@ -36,14 +36,14 @@ def test_both_sides_use_the_same_versions_of_what_they_share():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_environment_is_pinned_exactly_and_can_run_the_measured_side(name, monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert Path("envs/measured.txt") in find_pins(name)
-    for path in find_pins(name):
+    assert Path("envs/measured.txt") in list_pin_files(name)
+    for path in list_pin_files(name):
         for line in read_requirements(ROOT / path):
             if not line.startswith(("-r ", "--")):
                 assert EXACT.fullmatch(line), f"{path}: {line}"
 
 
-def test_a_link_takes_the_place_of_an_environment_and_of_nothing_else(tmp_path):
+def test_only_an_environment_is_replaced_by_a_link(tmp_path):
     place, other = tmp_path / ".venv", tmp_path / "other"
     place.mkdir()
     (place / "pyvenv.cfg").touch()
@@ -107,7 +107,7 @@ def test_an_environment_that_is_gone_from_the_cache_is_built_again_with_its_horo
     record |= {"horovod": {"wheel": str(tmp_path / "gone.whl"), "sha256": "old", "ingredients": ingredients}}
     path = tmp_path / "record.json"
     path.write_text(json.dumps(record))
-    assert find.find_python(path) == "/new/horovod-pytorch-cpu/bin/python"
+    assert find.resolve_python(path) == "/new/horovod-pytorch-cpu/bin/python"
     wheel = {"wheel": "/new/horovod.whl", "sha256": "new"}
     assert built == [
         ("pytorch-cpu", ["envs/pytorch-cpu.txt"], None),
@@ -123,9 +123,9 @@ def test_an_environment_that_is_not_complete_is_built_to_its_end(tmp_path, monke
     python.symlink_to(sys.executable)
     record.write_text(json.dumps({"name": "a", "python": str(python), "pins": ["p.txt"]}))
     monkeypatch.setattr(find, "build_environment", lambda *_: {"python": "built"})
-    assert find.find_python(record) == "built"
+    assert find.resolve_python(record) == "built"
     (tmp_path / build.MARKER).write_text("{}")
-    assert find.find_python(record) == str(python)
+    assert find.resolve_python(record) == str(python)
 
 
 @pytest.fixture
@@ -156,12 +156,12 @@ def variables(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "names", [["PIP_USER"], build.ELSEWHERE, ["PIP_QUIET"], ["UV_SYSTEM_PYTHON", "UV_MANAGED_PYTHON"], []]
+    "names", [["PIP_USER"], build.OTHER_PLACES, ["PIP_QUIET"], ["UV_SYSTEM_PYTHON", "UV_MANAGED_PYTHON"], []]
 )
 def test_packages_are_installed_into_the_environment_whatever_the_user_has_set(names, wheel, tmp_path, variables):
     """Without names, in pip's configuration."""
     (tmp_path / "pip.conf").write_text("" if names else f"[install]\ntarget = {tmp_path}/elsewhere\n")
-    given = {name: str(tmp_path / "elsewhere") if name in build.ELSEWHERE else "1" for name in names}
+    given = {name: str(tmp_path / "elsewhere") if name in build.OTHER_PLACES else "1" for name in names}
     variables(PIP_CONFIG_FILE=str(tmp_path / "pip.conf"), **given)
     record = build.build_environment("a", [wheel])
     assert record["packages"] == ["toy==1"]

@@ -8,7 +8,7 @@ import yaml
 
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
-from howmanygpus.prepare.listing import _read_task
+from howmanygpus.prepare.listing import read_task_once
 from howmanygpus.prepare.sources import image_csv
 from project import ROOT, study
 
@@ -22,7 +22,7 @@ def read_example(path: str, name: str) -> dict:
 
 @pytest.fixture(autouse=True)
 def forget():
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
 
 
 def plan(config: dict) -> Plan:

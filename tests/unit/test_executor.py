@@ -194,7 +194,7 @@ def test_a_job_starts_one_snakemake_and_a_job_of_an_array_a_second():
     assert asked == {(): [], ("train",): "--executor slurm-jobstep --jobs 1"}
 
 
-def test_what_a_job_asked_for_is_not_asked_again_by_what_it_starts(monkeypatch):
+def test_processes_of_a_job_do_not_inherit_its_request(monkeypatch):
     kept = {"SLURM_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "1", "SLURM_CONF": "slurm.conf", "HOME": "/"}
     given = kept | {"SLURM_NTASKS": "2", "SRUN_CPUS_PER_TASK": "4", "SBATCH_EXCLUSIVE": "1"}
     monkeypatch.setattr(os, "environ", given)
@@ -202,7 +202,7 @@ def test_what_a_job_asked_for_is_not_asked_again_by_what_it_starts(monkeypatch):
     assert given == kept
 
 
-def test_a_refusal_is_what_sbatch_said_in_one_line():
+def test_a_refusal_quotes_sbatch_in_one_line():
     assert find_refusal(MESSAGE) == f"SLURM refused the job: {SAID}"
     too_many = MESSAGE.replace("Batch job", "QOSMaxSubmitJobPerUserLimit sbatch: error: Batch job")
     assert find_refusal(too_many).endswith(

@@ -14,7 +14,7 @@ from howmanygpus.prepare.acquire import extracting
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
 from howmanygpus.prepare.acquire.extracting import extract_all
 
-MOST_BYTES = 10**6
+MAX_BYTES = 10**6
 
 
 def tar_of(*members, kind="gz", path: Path) -> Path:
@@ -48,7 +48,7 @@ def test_a_tar_is_extracted(tmp_path, kind):
     folder = special("./", tarfile.DIRTYPE)
     suffix = f".tar.{kind}" if kind else ".tar"
     archive = tar_of(folder, ("./images/a.png", b"one"), ("b.txt", b""), kind=kind, path=tmp_path / f"data{suffix}")
-    assert extract_all([archive], tmp_path / "out", MOST_BYTES) == (2, 3)
+    assert extract_all([archive], tmp_path / "out", MAX_BYTES) == (2, 3)
     assert (tmp_path / "out/images/a.png").read_bytes() == b"one" and (tmp_path / "out/b.txt").read_bytes() == b""
 
 
@@ -56,7 +56,7 @@ def test_a_tar_is_extracted(tmp_path, kind):
 def test_an_archive_is_known_by_its_content(tmp_path, kind):
     member, path = ("a.png", b"one"), tmp_path / "get"
     archive = zip_of(member, path=path) if kind == "zip" else tar_of(member, kind=kind, path=path)
-    assert extract_all([archive], tmp_path / "out", MOST_BYTES) == (1, 3)
+    assert extract_all([archive], tmp_path / "out", MAX_BYTES) == (1, 3)
 
 
 def test_several_archives_make_one_folder_in_the_place_of_an_older(tmp_path):
@@ -64,7 +64,7 @@ def test_several_archives_make_one_folder_in_the_place_of_an_older(tmp_path):
     (tmp_path / "out" / "old.png").touch()
     one = tar_of(("images/a.png", b"one"), path=tmp_path / "1.tar.gz")
     two = zip_of(("images/", b""), ("images/b.png", b"two"), path=tmp_path / "2.zip")
-    assert extract_all([one, two], tmp_path / "out", MOST_BYTES) == (2, 6)
+    assert extract_all([one, two], tmp_path / "out", MAX_BYTES) == (2, 6)
     assert sorted(path.name for path in (tmp_path / "out/images").iterdir()) == ["a.png", "b.png"]
     assert not (tmp_path / "out" / "old.png").exists()
 
@@ -79,7 +79,7 @@ SPECIALS = {
 }
 
 
-def refuse_archive(archive: Path, message: str, most_bytes: int = MOST_BYTES) -> None:
+def refuse_archive(archive: Path, message: str, most_bytes: int = MAX_BYTES) -> None:
     before = sorted(archive.parent.rglob("*"))
     with pytest.raises(AcquisitionError, match=message) as error:
         extract_all([archive], archive.parent / "out", most_bytes)
@@ -126,7 +126,7 @@ def test_bombs_are_refused(tmp_path):
 
 
 def test_a_flood_of_folders_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(extracting, "MOST_MEMBERS", 50)
+    monkeypatch.setattr(extracting, "MAX_MEMBERS", 50)
     folders = [special(f"folder{index}", tarfile.DIRTYPE) for index in range(51)]
     refuse_archive(tar_of(*folders, path=tmp_path / "x.tar.gz"), "it holds more than 50 files and folders")
 
@@ -176,7 +176,7 @@ def test_files_have_the_permissions_of_any_other_whatever_the_archive_says(tmp_p
     hidden.mode = 0
     closed = special("folder", tarfile.DIRTYPE)
     closed.mode = 0
-    extract_all([tar_of(hidden, closed, path=tmp_path / "x.tar.gz")], tmp_path / "out", MOST_BYTES)
+    extract_all([tar_of(hidden, closed, path=tmp_path / "x.tar.gz")], tmp_path / "out", MAX_BYTES)
     (tmp_path / "plain").touch()
     (tmp_path / "plain_folder").mkdir()
     for name, like in (("a", "plain"), ("folder", "plain_folder")):
@@ -184,7 +184,7 @@ def test_files_have_the_permissions_of_any_other_whatever_the_archive_says(tmp_p
 
 
 @pytest.mark.parametrize("name", ["x.tar.gz", "x.tar", "x.tar.xz", "x.zip", "x.rar"])
-def test_what_is_no_archive_is_refused(tmp_path, name):
+def test_a_file_that_is_no_archive_is_refused(tmp_path, name):
     (tmp_path / name).write_bytes(b"<html>Not Found</html>" * 50)
     refuse_archive(tmp_path / name, "it cannot be extracted .*; supported are zip, and tar")
 

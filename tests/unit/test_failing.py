@@ -13,7 +13,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from howmanygpus.call import attempts
 from howmanygpus.snakemake_patches import failing
-from howmanygpus.snakemake_patches.failing import NOT_STARTED, Failures, find_last_words, write_quietly
+from howmanygpus.snakemake_patches.failing import NOT_STARTED, Failures, read_last_line, write_quietly
 
 RUN = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
 LOG = "results/logs/train/run.log"
@@ -22,7 +22,7 @@ LOG = "results/logs/train/run.log"
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(failing, "find_full_disks", lambda folders: [])
+    monkeypatch.setattr(failing, "list_full_disks", lambda folders: [])
     return tmp_path
 
 
@@ -79,7 +79,7 @@ def test_touch_leaves_all_logs(folder):
         assert (folder / LOG).exists() != touch
 
 
-def test_only_the_attempt_of_this_start_is_told_and_only_if_the_log_does_not_tell_it(folder):
+def test_the_attempt_is_named_only_if_the_log_lacks_its_reason(folder):
     said = []
     failures = make_failures(said.append)
     write_attempt(folder, "20260101T000000-1", "crashed", "older")
@@ -96,7 +96,7 @@ def test_only_the_attempt_of_this_start_is_told_and_only_if_the_log_does_not_tel
 
 def test_a_full_disk_is_named_by_the_log_and_looked_for_once_a_minute(folder, monkeypatch):
     said, checks = [], []
-    monkeypatch.setattr(failing, "find_full_disks", lambda folders: checks.append(folders) or ["the disk is full"])
+    monkeypatch.setattr(failing, "list_full_disks", lambda folders: checks.append(folders) or ["the disk is full"])
     failures = make_failures(said.append)
     failures.begin(make_job("build_environment"))
     words = f"ERROR: [Errno {errno.ENOSPC}] {os.strerror(errno.ENOSPC)}"
@@ -136,7 +136,7 @@ def read_blocked(folder) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted((folder / "results" / "attempts" / RUN).glob("*/*.json"))]
 
 
-def test_runs_that_wait_for_a_failed_step_get_its_last_words_as_their_reason(folder, gate, monkeypatch):
+def test_runs_blocked_by_a_failed_step_quote_its_error(folder, gate, monkeypatch):
     monkeypatch.setattr(attempts, "complete_spec", lambda *values: {})
     monkeypatch.setattr(attempts, "write_record", lambda path, record: path.write_text(json.dumps(record)))
     job, dag = gate
@@ -217,18 +217,18 @@ def unstarted(folder, monkeypatch):
     """A function that tells of the end of job 7, and the records that this leaves."""
     monkeypatch.setattr(attempts, "ask_for_end", lambda job_id: {})
     made = []
-    monkeypatch.setattr(attempts, "_record_end", lambda *values: made.append(values[-2:]))
+    monkeypatch.setattr(attempts, "record_end", lambda *values: made.append(values[-2:]))
     return lambda: attempts.record_unstarted(RUN, {}, {}, "7", "its last words"), made
 
 
-def test_a_job_that_ended_before_its_attempt_is_recorded_with_its_last_words(unstarted):
+def test_a_job_without_an_attempt_is_recorded_with_the_end_of_its_log(unstarted):
     end, made = unstarted
     end()
     reason = "job 7 ended before the run began: its last words"
     assert made == [("job7", {"status": "crashed", "reason": reason})]
 
 
-def test_what_slurm_says_of_a_job_that_never_began_comes_first(unstarted, monkeypatch):
+def test_the_reason_of_a_job_that_never_began_comes_first(unstarted, monkeypatch):
     end, made = unstarted
     monkeypatch.setattr(attempts, "ask_for_end", lambda job_id: {"status": "host_out_of_memory", "reason": "450M"})
     end()
@@ -236,7 +236,7 @@ def test_what_slurm_says_of_a_job_that_never_began_comes_first(unstarted, monkey
     assert ending["status"] == "host_out_of_memory" and "450M" in ending["reason"]
 
 
-def test_a_job_that_began_its_attempt_tells_its_end_itself(unstarted, folder):
+def test_a_job_with_an_attempt_records_its_own_outcome(unstarted, folder):
     end, made = unstarted
     write_attempt(folder, "20260101T000000-job7", "crashed", "its own")
     end()
@@ -245,7 +245,7 @@ def test_a_job_that_began_its_attempt_tells_its_end_itself(unstarted, folder):
 
 def test_a_run_that_is_left_to_another_call_has_not_failed(unstarted, monkeypatch):
     end, made = unstarted
-    monkeypatch.setattr(attempts, "find_working", lambda run: [("an attempt", SimpleNamespace(job="8"))])
+    monkeypatch.setattr(attempts, "list_running_attempts", lambda run: [("an attempt", SimpleNamespace(job="8"))])
     end()
     assert made == []
 
@@ -254,14 +254,14 @@ def test_a_job_that_ended_between_its_folder_and_its_record_is_recorded(unstarte
     """SLURM may still call the job alive."""
     end, made = unstarted
     (folder / "results" / "attempts" / RUN / "20260101T000000-job7").mkdir(parents=True)
-    monkeypatch.setattr(attempts, "find_working", lambda run: [("an attempt", SimpleNamespace(job="7"))])
+    monkeypatch.setattr(attempts, "list_running_attempts", lambda run: [("an attempt", SimpleNamespace(job="7"))])
     end()
     assert [name for name, _ in made] == ["job7"]
 
 
-def test_last_words_are_of_the_first_log_that_has_any(folder):
+def test_the_reason_quotes_the_first_log_with_output(folder):
     logs = [folder / name for name in ("train.log", "7.log", "missing.log")]
     logs[0].write_text(NOT_STARTED)
     logs[1].write_text("one\ntwo\n\n")
-    assert find_last_words(logs) == "two"
-    assert find_last_words([logs[0], logs[2]]) == f"see {logs[2]}"
+    assert read_last_line(logs) == "two"
+    assert read_last_line([logs[0], logs[2]]) == f"see {logs[2]}"

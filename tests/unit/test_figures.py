@@ -15,7 +15,7 @@ from howmanygpus.plan import frameworks as registry
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.speedup import compute_accuracy_speedup
 from howmanygpus.report.rows.series import name_series
-from howmanygpus.report.style import COLOURS, FRAMEWORKS, GREY, add_note, label_lines, make_panels, style_of
+from howmanygpus.report.style import COLOURS, FRAMEWORKS, GREY, add_note, choose_styles, label_lines, make_panels
 
 
 def find_colours_of_marks(axes) -> set[str]:
@@ -104,7 +104,7 @@ def test_a_count_that_never_got_there_has_no_speedup_rather_than_zero():
     assert not speedup.loc[speedup["num_gpus"] == 2, "is_never"].any()
 
 
-def test_a_count_that_never_got_there_is_a_cross_whose_name_stands_beside_no_other(tmp_path):
+def test_a_count_that_misses_the_threshold_is_a_labelled_cross(tmp_path):
     figure = draw(tmp_path, "speedup", grid="largest never good")
     figure.savefig(tmp_path / "figure.png")
     never = [axes for axes in figure.axes if "time to 0.9" in axes.get_title(loc="left")]
@@ -142,7 +142,7 @@ def test_every_form_of_real_images_is_compared_with_synthetic_ones(tmp_path):
     assert {text for text in texts if text.endswith("%")} == {"90%", "81%", "73%"}
 
 
-def test_resident_input_is_what_all_others_are_compared_with(tmp_path):
+def test_other_inputs_are_compared_with_resident_input(tmp_path):
     texts = draw_inputs(tmp_path, "resident", "synthetic", "arrays")
     assert len([text for text in texts if text == "resident"]) == 9, "a bar for each series and device count"
     assert {text for text in texts if text.endswith("%")} == {"90%", "81%"}
@@ -174,7 +174,7 @@ def test_a_figure_grows_with_the_names_beside_its_lines():
         assert names[count - 1].x1 < boxes[1].x0, "names end before the next panel"
 
 
-def test_a_study_goes_without_the_figures_that_compare_what_it_has_one_of():
+def test_a_study_omits_figures_that_compare_a_single_value():
     study = {"variants": {"base": {}}, "inputs": ["arrays", "synthetic"], "per_device_batch_size": [8, 16]}
     study |= {"num_nodes": [1, 2]}
     study |= {"protocols": {"first_epoch_inside": True, "eval_other_images": {}}}
@@ -226,14 +226,17 @@ def test_without_a_baseline_no_ideal_scaling_is_named(tmp_path):
 
 
 def test_a_framework_keeps_its_colour_whatever_else_is_drawn():
-    alone, among = style_of(["keras_mirrored"]), style_of(["chainer_mn", "keras_mirrored best", "pytorch_ddp"])
+    alone, among = (
+        choose_styles(["keras_mirrored"]),
+        choose_styles(["chainer_mn", "keras_mirrored best", "pytorch_ddp"]),
+    )
     assert alone["keras_mirrored"]["color"] == among["keras_mirrored best"]["color"]
     assert alone["keras_mirrored"]["marker"] == among["keras_mirrored best"]["marker"]
-    assert style_of(["toy"])["toy"]["color"] == style_of(["another", "toy png"])["toy png"]["color"]
+    assert choose_styles(["toy"])["toy"]["color"] == choose_styles(["another", "toy png"])["toy png"]["color"]
 
 
 def test_series_of_one_framework_share_its_colour_and_differ_in_marker_and_line():
-    looks = list(style_of(["pytorch_ddp base", "pytorch_ddp best"]).values())
+    looks = list(choose_styles(["pytorch_ddp base", "pytorch_ddp best"]).values())
     assert looks[0]["color"] == looks[1]["color"]
     assert looks[0]["marker"] != looks[1]["marker"] and looks[0]["linestyle"] != looks[1]["linestyle"]
 
@@ -275,12 +278,12 @@ def test_variants_name_the_majority_class_beyond_the_edge_or_draw_it(tmp_path):
 
 
 def test_equal_values_of_series_do_not_hide_each_other():
-    sizes = [look["markersize"] for look in style_of(["pytorch_ddp", "keras_mirrored", "chainer_mn"]).values()]
+    sizes = [look["markersize"] for look in choose_styles(["pytorch_ddp", "keras_mirrored", "chainer_mn"]).values()]
     assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == 3
 
 
 def test_more_names_than_colours_are_told_apart_by_their_markers():
-    looks = style_of([f"framework{i}" for i in range(20)])
+    looks = choose_styles([f"framework{i}" for i in range(20)])
     assert len({(look["color"], look["marker"]) for look in looks.values()}) == 20
 
 

@@ -159,7 +159,7 @@ def test_a_lock_is_free_after_an_exception(tmp_path):
         pass
 
 
-def test_a_hash_is_that_of_the_content(tmp_path):
+def test_a_hash_depends_on_the_content_alone(tmp_path):
     (tmp_path / "file").write_bytes(b"abc")
     assert sha256_of_file(tmp_path / "file") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 

@@ -78,7 +78,7 @@ def start(folder, seconds: float, *options: str) -> subprocess.Popen:
     return subprocess.Popen([*command, *options], cwd=folder, stdout=subprocess.PIPE, text=True)
 
 
-def test_a_driver_that_is_told_to_end_has_done_the_worthiest_first_and_saves_it(machine):
+def test_a_terminated_driver_has_saved_the_most_important_parts(machine):
     driver = start(machine, 545)
     deadline = time.monotonic() + 60
     while not (machine / "given").exists():
@@ -113,7 +113,7 @@ def test_parts_for_which_no_time_is_left_are_named_and_the_rest_is_saved(machine
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
-def test_the_config_trains_what_the_expert_trains(monkeypatch, device):
+def test_the_config_trains_the_network_of_the_expert_loop(monkeypatch, device):
     monkeypatch.chdir(ROOT)
     expert, driver = load("expert"), load("first_minutes")
     monkeypatch.setattr(driver, "read_yaml", lambda path: yaml.safe_load(path.read_text()))
@@ -130,7 +130,7 @@ def test_the_config_trains_what_the_expert_trains(monkeypatch, device):
         assert (task.image_shape, task.num_classes) == (study.description.image_shape, study.description.num_classes)
 
 
-def test_what_the_driver_calls_takes_the_options_that_it_gives(monkeypatch, tmp_path):
+def test_scripts_accept_the_options_of_the_driver(monkeypatch, tmp_path):
     """The real programs read the command lines of an installation and of check-gpu."""
     monkeypatch.chdir(ROOT)
     driver, commands = load("first_minutes"), []
@@ -174,7 +174,7 @@ def store_saved(folder) -> None:
     (folder / "expert.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_a_summary_has_rates_beside_those_of_the_expert_and_becomes_a_row_of_the_document(monkeypatch, tmp_path):
+def test_a_summary_compares_rates_with_the_expert_loop_in_one_row(monkeypatch, tmp_path):
     summarize = load("summarize")
     store_saved(tmp_path)
     monkeypatch.setattr(sys, "argv", ["summarize.py", str(tmp_path), "--to", str(tmp_path / "docs")])

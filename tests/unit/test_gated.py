@@ -143,7 +143,7 @@ def test_a_new_setting_of_the_cell_is_part_of_it_if_it_is_not_the_default(monkey
     for value, more in ((3, {"new_key": 3}), (0, {})):
         settings = list_defaults()
         (settings["optimizer"] if place else settings)["new_key"] = value
-        assert gated.find_more(settings) == ({"optimizer": more} if place and more else more)
+        assert gated.select_more_settings(settings) == ({"optimizer": more} if place and more else more)
 
 
 @pytest.mark.parametrize("multi_label", [False, True])
@@ -168,7 +168,7 @@ def test_the_tasks_optimizer_has_the_form_that_it_is_made_for():
 
 
 @pytest.mark.parametrize("schedule", RATES["lr_schedule"])
-def test_learning_rates_are_those_of_the_reference(schedule):
+def test_learning_rates_match_the_reference(schedule):
     """The reference writes all formulas out again, the rounding of epochs to steps included."""
     others = {key: values for key, values in RATES.items() if key != "lr_schedule"}
     for values in itertools.product(*others.values()):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from howmanygpus.train.frameworks.flax.memory import take_whole_memory
+from howmanygpus.train.frameworks.flax.memory import preallocate_gpu_memory
 from howmanygpus.train.host import gpus, processes
 from howmanygpus.train.host.devices import assign_devices, describe_topology
 from howmanygpus.train.preflight import probe
@@ -72,7 +72,7 @@ def test_an_entry_that_names_no_gpu_ends_the_list(host, monkeypatch, visible, ex
     assert gpus.list_gpu_uuids() == expected
 
 
-def test_a_number_of_a_gpu_is_that_of_nvml_in_all_processes(host, monkeypatch):
+def test_all_processes_number_gpus_like_nvml(host, monkeypatch):
     """By default CUDA begins with the GPU that it takes for the fastest."""
     host(FakeGpu("GPU-slow"), FakeGpu("GPU-fast"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
@@ -92,7 +92,7 @@ def test_parts_of_gpus_cannot_be_used_together(host, monkeypatch):
 def test_a_part_has_the_compute_capability_of_its_gpu(host, monkeypatch):
     host(*SPLIT)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a")
-    assert (gpus.find_compute_capability(), gpus.find_gpu_name()) == ("9.0", "NVIDIA H200 MIG 1g.18gb")
+    assert (gpus.read_compute_capability(), gpus.read_gpu_name()) == ("9.0", "NVIDIA H200 MIG 1g.18gb")
     probed = probe.describe_gpu("MIG-a")
     assert (probed["compute_capability"], probed["mig"], probed["memory_gib"]) == ("9.0", True, 80.0)
 
@@ -105,7 +105,7 @@ def test_each_gpu_gets_cores_of_its_own_numa_node(host):
     assert assignment.cores_by_device == [[4, 5], [0, 1]] and assignment.cores == [4, 5, 0, 1]
 
 
-def test_a_gpu_gets_other_cores_if_its_own_node_has_none_left(host):
+def test_a_gpu_gets_remote_cores_if_its_numa_node_is_full(host):
     host(*[FakeGpu(f"GPU-{i}", NEAR) for i in range(4)])
     assert on_gpus(4).cores_by_device == [[0, 1], [2, 3], [4, 5], [6, 7]]
 
@@ -119,7 +119,7 @@ def test_processes_are_bound_to_the_cores_of_their_device(host, monkeypatch):
     host(*BOARDS)
     bound = []
     monkeypatch.setattr("os.sched_setaffinity", lambda pid, cores: bound.append(cores))
-    monkeypatch.delenv(processes.BINDING_IS_LEFT_ALONE, raising=False)
+    monkeypatch.delenv(processes.BINDING_VARIABLE, raising=False)
     for name, value in on_gpus(2).variables.items():
         monkeypatch.setenv(name, value)
     processes.bind_to_device_cores(0, 2)
@@ -142,10 +142,10 @@ def test_the_topology_names_cores_gpus_and_links(host):
 
 
 @pytest.mark.parametrize(("memory_gib", "fraction"), [(80.0, "0.975"), (16.0, "0.875"), (4.0, "0.750")])
-def test_jax_takes_a_gpus_memory_but_what_cuda_needs(host, monkeypatch, memory_gib, fraction):
+def test_jax_leaves_memory_of_the_gpu_for_cuda(host, monkeypatch, memory_gib, fraction):
     host(FakeGpu("GPU-large"), FakeGpu("GPU-small", memory_gib=memory_gib))
     monkeypatch.setattr("os.environ", {})
-    take_whole_memory()
+    preallocate_gpu_memory()
     assert os.environ == {"XLA_CLIENT_MEM_FRACTION": fraction}
 
 
@@ -154,7 +154,7 @@ def test_jax_keeps_its_default_where_the_gpu_shares_the_hosts_memory(host, monke
     """With another fraction, the programs of the host would have hardly any memory left."""
     host(FakeGpu("GPU-own"), FakeGpu("GPU-shared", memory_gib=memory_gib))
     monkeypatch.setattr("os.environ", {})
-    take_whole_memory()
+    preallocate_gpu_memory()
     assert os.environ == {}
     assert probe.describe_gpu("GPU-shared")["memory_gib"] is None
 
@@ -162,5 +162,5 @@ def test_jax_keeps_its_default_where_the_gpu_shares_the_hosts_memory(host, monke
 def test_a_fraction_of_the_users_shell_stays(host, monkeypatch):
     host(FakeGpu("GPU-one"))
     monkeypatch.setattr("os.environ", {"XLA_CLIENT_MEM_FRACTION": "0.5"})
-    take_whole_memory()
+    preallocate_gpu_memory()
     assert os.environ == {"XLA_CLIENT_MEM_FRACTION": "0.5"}

@@ -32,7 +32,7 @@ def find_guesses(table):
     return {each: rows["quality_of_guess"].dropna().unique().tolist() for each, rows in table.groupby("input")}
 
 
-def test_each_table_with_a_quality_has_that_of_a_guess(tables):
+def test_each_table_with_a_quality_has_the_quality_of_a_guess(tables):
     of_runs, evaluated = tables
     times = compute_time_to_accuracy(of_runs, evaluated, QUALITY)
     for table in (of_runs, evaluated, times):

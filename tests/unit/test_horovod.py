@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from howmanygpus.environments import horovod
-from howmanygpus.environments.horovod import build_horovod, find_nvcc, find_tools, list_switches
+from howmanygpus.environments.horovod import build_horovod, find_nvcc, list_switches, make_tool_variables
 from howmanygpus.environments.horovod_edits import EDITS, EditError, apply_edits
-from howmanygpus.environments.pins import HOROVOD_SOURCE, HOROVOD_TOOLS, find_horovod_tools
+from howmanygpus.environments.pins import HOROVOD_SOURCE, HOROVOD_TOOLS, list_horovod_tools
 from howmanygpus.files import hold_lock
 from project import ROOT
 
@@ -59,12 +59,12 @@ def test_a_wheel_is_for_one_framework():
 
 def test_a_compiler_is_installed_for_the_cuda_that_has_one(monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert find_horovod_tools("horovod-pytorch-cuda13") == (HOROVOD_TOOLS, Path("envs/horovod.build-cuda13.txt"))
+    assert list_horovod_tools("horovod-pytorch-cuda13") == (HOROVOD_TOOLS, Path("envs/horovod.build-cuda13.txt"))
     others = ("horovod-tensorflow-cuda12", "horovod-pytorch-cpu")
-    assert [find_horovod_tools(name) for name in others] == [(HOROVOD_TOOLS,), (HOROVOD_TOOLS,)]
+    assert [list_horovod_tools(name) for name in others] == [(HOROVOD_TOOLS,), (HOROVOD_TOOLS,)]
 
 
-def test_the_installed_compiler_is_taken_before_the_one_of_the_machine(tmp_path, monkeypatch):
+def test_the_installed_compiler_precedes_the_one_of_the_machine(tmp_path, monkeypatch):
     toolkit, machine = tmp_path / "packages/nvidia/cu13", tmp_path / "machine"
     for path in (toolkit / "bin/nvcc", toolkit / "lib/libcudart.so.13", machine / "nvcc"):
         path.parent.mkdir(parents=True)
@@ -73,7 +73,7 @@ def test_the_installed_compiler_is_taken_before_the_one_of_the_machine(tmp_path,
     monkeypatch.setenv("PATH", str(machine))
     assert find_nvcc(tmp_path) == str(toolkit / "bin")
     assert (toolkit / "lib64" / "libcudart.so").resolve() == toolkit / "lib/libcudart.so.13"
-    assert find_tools("one", "two")["PATH"] == f"one:two:{machine}"
+    assert make_tool_variables("one", "two")["PATH"] == f"one:two:{machine}"
     (toolkit / "bin/nvcc").unlink()
     assert find_nvcc(tmp_path) == str(machine)
     (machine / "nvcc").unlink()

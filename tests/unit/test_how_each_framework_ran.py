@@ -20,7 +20,7 @@ def test_settings_are_one_row_per_set_with_the_device_counts_that_had_it(tmp_pat
     assert table["variables"].tolist()[:2] == ["OMP_NUM_THREADS=1", "OMP_NUM_THREADS=1 NCCL_ALGO=Ring"]
 
 
-def test_batches_ahead_are_those_of_all_runs_of_a_row(tmp_path):
+def test_prefetched_batches_count_for_all_runs_of_a_row(tmp_path):
     """A framework that fetches by itself may hold more in some runs than in others."""
     specs = [make_spec(repeat=repeat) for repeat in (1, 2, 3)] + [make_spec(variant="in_line")]
     for number, ahead in enumerate((10, 4, 10, 0)):

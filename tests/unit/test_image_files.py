@@ -73,7 +73,7 @@ def test_any_program_can_read_the_files(prepared, form, channels):
     assert np.abs(pixels - open_data(folder).test_images[3]).max() <= (0 if form == "png" else 2)
 
 
-def test_files_are_described_as_the_arrays_are(prepared):
+def test_image_files_have_the_description_of_the_arrays(prepared):
     folder, given = prepared("png", 3)
     files, arrays = read_description(folder), read_description(folder.parent / "arrays")
     assert {key: files[key] for key in arrays if key != "sha256"} == {
@@ -96,7 +96,7 @@ def test_no_folder_has_more_than_a_thousand_files(prepared, monkeypatch):
     assert np.array_equal(open_data(folder).train_images[np.arange(20)], given.train_images)
 
 
-def test_batches_of_png_files_are_those_of_the_arrays(prepared):
+def test_batches_of_png_files_match_batches_of_arrays(prepared):
     folder, given = prepared("png", 3)
     spec = make_spec(epochs=2, random_flip=True, random_crop_padding=3, loader_workers=2)
     data = open_data(folder, num_threads=2)
@@ -148,7 +148,7 @@ def test_an_image_of_another_size_is_named(prepared):
         other[2]
 
 
-def test_writing_again_replaces_what_was_there(prepared):
+def test_writing_again_replaces_the_earlier_files(prepared):
     folder, _ = prepared("png", 1)
     (folder / "images" / "train" / "0000" / "leftover.png").touch()
     record = json.loads((folder / "dataset.json").read_text())

@@ -59,7 +59,7 @@ def sources(corrupt) -> tuple[np.ndarray, np.ndarray]:
         return np.asarray(gray)[..., 0], np.asarray(rgb.convert("RGB"))
 
 
-def test_the_generated_files_are_those_of_the_shared_folder():
+def test_generated_samples_match_the_shared_folder():
     if not CORRUPT.is_dir():
         pytest.skip("the shared sample data are not beside this checkout")
     assert {path.name for path in CORRUPT.iterdir()} - {"README.md"} == GENERATED.keys()

@@ -6,7 +6,7 @@ import pytest
 
 from howmanygpus.environments.cache import VARIABLE
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.code import find_script_code, find_training_code
+from howmanygpus.plan.invalidation.code import collect_script_code, collect_training_code
 from kept import CODE, COMPLETE, EXAMPLES, LIBRARY, NUM_VERSIONS, TESTS, Keeper, hash_code, keep
 from parity.observing import OF_REFERENCE
 
@@ -35,7 +35,7 @@ def test_a_folder_is_made_once_for_each_key(made, tmp_path):
     assert made == [first, second] and first.exists()
 
 
-def test_what_ended_by_an_error_is_made_anew(made, tmp_path):
+def test_a_folder_whose_making_failed_is_made_anew(made, tmp_path):
     def fail(folder):
         (folder / "half").touch()
         raise ValueError("it crashed")
@@ -81,12 +81,12 @@ def test_the_code_that_runs_and_tests_execute_counts():
     assert any(EXAMPLES in path.parents for path in paths)
 
 
-def test_no_framework_of_the_gate_executes_what_only_counts_for_its_references():
+def test_no_gated_framework_executes_code_of_the_references():
     left_out = {str(LIBRARY / "train" / "parity" / f"{module}.py") for module in OF_REFERENCE}
     assert all(map(os.path.exists, left_out))
     for framework in FRAMEWORKS:
-        executed = find_script_code("observe_parity", "train.parity.observe", "train.parity.probe")
-        executed += find_training_code(framework, "small_cnn")
+        executed = collect_script_code("observe_parity", "train.parity.observe", "train.parity.probe")
+        executed += collect_training_code(framework, "small_cnn")
         assert not left_out & set(executed)
 
 
@@ -97,7 +97,7 @@ def test_environments_and_the_tests_own_keys_count(made, tmp_path):
     assert len(made) == 3
 
 
-def test_what_failed_is_not_started_for_every_test(made, tmp_path):
+def test_a_failed_program_is_not_started_again_for_other_tests(made, tmp_path):
     def fail(folder):
         made.append(folder)
         raise ValueError("it crashed")

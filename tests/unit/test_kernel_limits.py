@@ -38,7 +38,7 @@ def test_the_smallest_limit_of_nested_groups_of_version_2_counts(host):
     files |= {"job/step/cpu.max": "max 100000", "job/memory.current": "0"}
     files |= {"job/step/memory.current": "900", "job/step/memory.stat": "anon 300\nactive_file 250\ninactive_file 350"}
     host("0::/job/step\n", V2, files)
-    assert limits.find_memory_bytes() == GIB and limits.find_free_bytes() == GIB - 300
+    assert limits.read_memory_bytes() == GIB and limits.compute_free_bytes() == GIB - 300
     assert limits.count_cores_in_quota() == 1
 
 
@@ -48,7 +48,7 @@ def test_limits_of_version_1_count(host):
     files |= {"memory/job/memory.stat": "inactive_file 1\ntotal_active_file 250\ntotal_inactive_file 350"}
     files |= {"cpu,cpuacct/job/cpu.cfs_period_us": "100000", "cpu,cpuacct/cpu.cfs_quota_us": "-1"}
     host("5:memory:/job\n4:cpu,cpuacct:/job\n0::/init.scope\n", V1, files)
-    assert limits.find_memory_bytes() == GIB and limits.find_free_bytes() == GIB - 300
+    assert limits.read_memory_bytes() == GIB and limits.compute_free_bytes() == GIB - 300
     assert limits.count_cores_in_quota() == 2
 
 
@@ -56,18 +56,18 @@ def test_limits_of_version_1_count(host):
 def test_the_limits_of_a_container_are_at_the_root_of_its_mount(host, root):
     files = {"memory/memory.limit_in_bytes": str(GIB)}
     host("5:memory:/docker/abc\n", V1, files, root=root)
-    assert limits.find_memory_bytes() == GIB
+    assert limits.read_memory_bytes() == GIB
 
 
 def test_version_2_counts_beside_version_1_of_other_controllers(host):
     host("1:name=systemd:/job\n0::/job\n", V2 + V1.replace("rw,memory", "rw,freezer"), {"job/memory.max": str(GIB)})
-    assert limits.find_memory_bytes() == GIB and limits.count_cores_in_quota() is None
+    assert limits.read_memory_bytes() == GIB and limits.count_cores_in_quota() is None
 
 
 def test_a_host_without_groups_limits_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "SELF", tmp_path)
-    assert limits.find_memory_bytes() == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert limits.find_free_bytes() > 0 and limits.count_cores_in_quota() is None
+    assert limits.read_memory_bytes() == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert limits.compute_free_bytes() > 0 and limits.count_cores_in_quota() is None
 
 
 def test_devices_share_no_more_cores_than_a_quota_gives(host, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 from howmanygpus.prepare.checks.excluded import check_exclusions
 from howmanygpus.prepare.images import BadImageError
 from howmanygpus.prepare.images.headers import read_header
-from howmanygpus.prepare.listing import _read_task, describe_dataset, read_task
+from howmanygpus.prepare.listing import describe_dataset, read_task, read_task_once
 from howmanygpus.prepare.shards import prepare_image
 from howmanygpus.prepare.sources import OptionError
 from pictures import encode, smooth
@@ -22,7 +22,7 @@ ONLY = "since only these are read"
 
 @pytest.fixture(autouse=True)
 def forget():
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
 
 
 def write_images(folder, ending: str, content: bytes) -> dict:

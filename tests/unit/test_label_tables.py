@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from howmanygpus.prepare.listing import _read_task, describe_dataset, read_task
+from howmanygpus.prepare.listing import describe_dataset, read_task, read_task_once
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
 from howmanygpus.prepare.sources import OptionError
@@ -20,7 +20,7 @@ HEADER = "path,label,split,patient"
 
 @pytest.fixture(autouse=True)
 def forget():
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
 
 
 def write(folder, rows=ROWS, header=HEADER, encoding="utf-8", delimiter=","):
@@ -49,7 +49,7 @@ def test_an_image_has_one_of_many_classes(tmp_path):
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_a_table_that_excel_saved_is_read_like_any_other(tmp_path, delimiter):
     plain = listing_of(write(tmp_path))[0]
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
     assert listing_of(write(tmp_path, encoding="utf-8-sig", delimiter=delimiter))[0] == plain
 
 
@@ -60,7 +60,7 @@ def test_several_labels_are_separated_by_commas_among_semicolons(tmp_path):
     assert listing.entries[0].label == (0, 1)
 
 
-def test_a_label_that_nobody_knows_is_stored_as_missing(tmp_path):
+def test_an_unknown_label_is_stored_as_missing(tmp_path):
     rows = ["0.png,cat|?dog,train", "1.png,?cat,train", "2.png,,train", "3.png,dog,test"]
     for index in range(4):
         (tmp_path / f"{index}.png").write_bytes(encode(smooth(seed=index)))
@@ -106,7 +106,7 @@ def test_images_whose_finding_nobody_knows_are_left_out(tmp_path):
 
 def test_images_are_split_by_a_column_or_by_a_pattern(tmp_path):
     for by in ("patient", "([0-9])[.]png$"):
-        _read_task.cache_clear()
+        read_task_once.cache_clear()
         listing, (remark,) = listing_of(write(tmp_path), split={"test": 0.3, "by": by})
         assert remark == f"the column split of {tmp_path}/labels.csv is not used, since `split` is given"
         groups = {
@@ -123,7 +123,7 @@ def test_the_words_for_the_splits_can_be_named_and_others_are_counted(tmp_path):
     listing, remarks = listing_of(write(tmp_path, rows))
     assert len(listing.entries) == 30
     assert remarks == ("3 of 33 images left out, since split is neither train nor test: val (2), nothing (1)",)
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
     listing, remarks = listing_of(write(tmp_path, rows), test="val")
     assert [entry.path for entry in listing.entries if entry.split == "test"] == ["30.png", "32.png"]
     assert remarks[0].startswith("7 of 33 images left out, since split is neither train nor val: test (6), nothing (1)")
@@ -139,7 +139,7 @@ def test_labels_that_another_separator_separates_are_told(tmp_path, other):
     listing, (remark,) = listing_of(tmp_path, label_column="labels", separator="|")
     assert remark == f"{told}it separates labels, give `separator: '{other}'`" and len(listing.classes) == 2
     assert listing_of(tmp_path, label_column="labels", separator=other)[1] == ()
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
     write(tmp_path, [*quoted, '"30.png","b|a","train"'], '"path","labels","split"')
     assert listing_of(tmp_path, label_column="labels", separator="|")[1] == ()
 
@@ -157,13 +157,13 @@ def test_single_letters_in_both_cases_are_classes(tmp_path):
 
 
 @pytest.mark.parametrize("sites", ["site1 site2 site3", "site_a site_b site_c", "fold1 fold2 fold10"])
-def test_other_words_that_are_as_alike_as_those_of_the_splits_are_left_out(tmp_path, sites):
+def test_words_similar_to_the_names_of_splits_are_left_out(tmp_path, sites):
     train, test, other = sites.split()
     rows = [row.replace("train", train).replace("test", test) for row in ROWS]
     listing, remarks = listing_of(write(tmp_path, [*rows, f"30.png,cat,{other},p15"]), train=train, test=test)
     assert len(listing.entries) == 30
     assert remarks == (f"1 of 31 images left out, since split is neither {train} nor {test}: {other} (1)",)
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
     write(tmp_path, [*rows, f"30.png,cat,{train.title()},p15"])
     with pytest.raises(OptionError, match=f"has the value {train.title()!r} for 30.png, which looks like {train!r}"):
         listing_of(tmp_path, train=train, test=test)

@@ -9,7 +9,7 @@ from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
 from howmanygpus.prepare.arrays import prepare_random
-from howmanygpus.prepare.listing import _read_task
+from howmanygpus.prepare.listing import read_task_once
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import MISSING
 from howmanygpus.train.loop.targets import read_targets, weigh_labels
@@ -26,7 +26,7 @@ AUC = {"quality": {"metric": "macro_auc", "thresholds": [0.8]}}
 
 @pytest.fixture(autouse=True)
 def forget():
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_several_labels_have_a_task_of_their_own(several):
         ({"variants": {"v": {"label_smoothing": 0.1}}}, "studies.s.variants.v.label_smoothing: 0.1 is for one label"),
     ],
 )
-def test_what_needs_one_label_is_refused_for_several(several, changes, message):
+def test_a_single_label_option_is_refused_for_several_labels(several, changes, message):
     with pytest.raises(ConfigError) as error:
         plan(several, **changes)
     assert message in str(error.value)
@@ -81,7 +81,7 @@ def test_what_needs_one_label_is_refused_for_several(several, changes, message):
         ("top5_accuracy", "is the same for every network on the 4 classes of noise; choose accuracy"),
     ],
 )
-def test_what_needs_other_labels_is_refused_for_one(metric, message):
+def test_a_multilabel_option_is_refused_for_one_label(metric, message):
     noise = {"image_shape": [8, 8, 1], "num_classes": 4, "num_train": 64, "num_test": 8}
     dataset = "noise" if "noise" in message else "digits"
     common = {"devices": ["cpu"], "frameworks": ["pytorch_ddp"], "num_gpus": [1], "per_device_batch_size": [8]}
@@ -111,7 +111,7 @@ def test_one_label_that_images_have_or_not_can_be_judged(metric):
     assert cell.task.startswith("small_cnn_8x8x1_classes1_local_multilabel_sgd-")
 
 
-def test_a_smoothed_loss_has_a_task_of_its_own_and_no_smoothing_changes_nothing():
+def test_each_label_smoothing_has_its_own_task():
     common = {"devices": ["cpu"], "frameworks": ["pytorch_ddp"], "num_gpus": [1]}
     variants = {"base": {}, "smooth": {"label_smoothing": 0.1}}
     planned = Plan({"studies": {"s": study(variants=variants, **common)}}, CPU)
@@ -147,7 +147,7 @@ def test_a_batch_without_known_labels_has_no_loss():
     assert np.array_equal(targets, np.zeros((2, 3)))
 
 
-def test_one_label_is_passed_on_as_it_is():
+def test_a_single_label_is_passed_on_unchanged():
     data = make_data()
     batches = TrainingBatches(make_spec(), data, 0, 1)
     for (_, expected), (_, found) in zip(batches, read_targets(batches, make_spec(), data), strict=True):

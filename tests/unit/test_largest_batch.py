@@ -14,26 +14,26 @@ from howmanygpus.train.largest.bisecting import (
     MEMORY,
     OUT_OF_HOST_MEMORY,
     OUT_OF_MEMORY,
-    Found,
     SearchError,
-    Try,
+    SearchResult,
+    SizeTry,
     choose_next,
     round_down,
 )
-from howmanygpus.train.largest.notebook import Notebook
-from howmanygpus.train.largest.trying import Work, do_try, draw_data, judge
+from howmanygpus.train.largest.notebook import TryLog
+from howmanygpus.train.largest.trying import TryData, do_try, draw_data, judge
 from howmanygpus.train.start.endings import explain_crash
 
 Device = Callable[[int, bool, int], str]
 """A simulated device: the outcome of a batch size, of a confirmation or not, at the n-th try of this size."""
 
 
-def search(device: Device, bound: int = 50_000, known: tuple[Try, ...] = ()) -> tuple[Found, list[Try]]:
+def search(device: Device, bound: int = 50_000, known: tuple[SizeTry, ...] = ()) -> tuple[SearchResult, list[SizeTry]]:
     tries = list(known)
-    while not isinstance(step := choose_next(tries, bound), Found):
+    while not isinstance(step := choose_next(tries, bound), SearchResult):
         number = sum(each.batch == step.batch for each in tries)
         outcome = device(step.batch, step.is_confirmation, number)
-        tries.append(Try(step.batch, outcome, f"{step.batch} is {outcome}", step.is_confirmation))
+        tries.append(SizeTry(step.batch, outcome, f"{step.batch} is {outcome}", step.is_confirmation))
         assert len(tries) < 60, tries
     return step, tries
 
@@ -57,11 +57,11 @@ def test_the_limit_is_found_exactly_in_few_tries(bound):
         )
 
 
-def test_the_record_says_what_did_not_fit():
+def test_the_record_names_the_allocation_that_did_not_fit():
     found, _ = search(limited(100))
-    assert found == Found(96, MEMORY, "104 images at a time do not fit: 104 is out_of_memory")
+    assert found == SearchResult(96, MEMORY, "104 images at a time do not fit: 104 is out_of_memory")
     assert search(limited(100, OUT_OF_HOST_MEMORY))[0].limit == HOST_MEMORY
-    assert search(limited(0))[0] == Found(0, MEMORY, "1 images at a time do not fit: 1 is out_of_memory")
+    assert search(limited(0))[0] == SearchResult(0, MEMORY, "1 images at a time do not fit: 1 is out_of_memory")
     assert search(limited(10**6), 640)[0].reason == "640 images fit, and more would leave a run no step to measure"
 
 
@@ -82,12 +82,12 @@ def test_a_size_that_fits_above_one_that_does_not_is_not_the_answer():
 
     assert search(holed)[0].largest == 56
     # What other searches tried is known too.
-    known = tuple(Try(batch, FITS) for batch in (32, 128))
-    assert search(holed, known=(*known, Try(64, OUT_OF_MEMORY)))[0].largest == 56
+    known = tuple(SizeTry(batch, FITS) for batch in (32, 128))
+    assert search(holed, known=(*known, SizeTry(64, OUT_OF_MEMORY)))[0].largest == 56
 
 
 @pytest.mark.parametrize("limit", [70, 100, 300, 600, 10**6])
-def test_what_a_search_with_another_bound_tried_never_leads_beyond_the_own_bound(limit):
+def test_tries_of_another_search_never_exceed_the_own_bound(limit):
     """A smaller data set has fewer images than the batches that did not fit."""
     for first, second in ((1000, 96), (96, 1000)):
         _, known = search(limited(limit), first)
@@ -120,11 +120,11 @@ def test_a_try_that_fails_once_is_repeated_and_one_that_fails_twice_ends_the_sea
         ),
     ],
 )
-def test_a_try_ends_as_its_record_says_or_as_its_launcher_did(program, status, reason, tmp_path):
+def test_the_outcome_of_a_try_comes_from_its_record_or_its_launcher(program, status, reason, tmp_path):
     python = tmp_path / "python"
     python.write_text(f"#!{sys.executable}\n{program}\n")
     python.chmod(0o755)
-    work, folder = Work((6, 5, 3), 4, multi_label=False, images=8, num_test=8), tmp_path / "try"
+    work, folder = TryData((6, 5, 3), 4, multi_label=False, images=8, num_test=8), tmp_path / "try"
     ended = do_try(str(python), lambda data: {"device_kind": "cpu"}, work, folder, {}, 60.0, None, explain_crash)
     assert (ended.status, ended.reason) == (status, reason)
     assert ended.outcome == (FITS if status == "completed" else FAILED)
@@ -138,12 +138,12 @@ def make_row(batch: int, outcome: str = FITS) -> dict:
 
 
 def list_known(path: Path, code: str = "code", bound: int = 64) -> list[int]:
-    return [each.batch for each in Notebook(path, code, bound).tries]
+    return [each.batch for each in TryLog(path, code, bound).tries]
 
 
 def test_a_search_that_was_stopped_goes_on_from_its_tries(tmp_path):
     path = tmp_path / "tries" / "work.json"
-    notebook = Notebook(path, "code", 64)
+    notebook = TryLog(path, "code", 64)
     for row in (make_row(32), make_row(64, FAILED)):
         notebook.add(row)
     assert [each.batch for each in notebook.tries] == [32, 64]
@@ -209,9 +209,9 @@ def test_the_end_of_a_try_says_whether_its_batch_fits(status, words, kind, has_k
 
 @pytest.mark.parametrize("multi_label", [False, True])
 def test_a_try_has_two_steps_per_epoch_and_one_batch_to_evaluate(multi_label):
-    data = draw_data(Work((6, 5, 3), 4, multi_label, images=100, num_test=70))
+    data = draw_data(TryData((6, 5, 3), 4, multi_label, images=100, num_test=70))
     assert data.train_images.shape == (200, 6, 5, 3) and data.test_images.shape == (70, 6, 5, 3)
     assert data.train_images.std() > 60 and len({image.tobytes() for image in data.train_images}) == 64
     assert data.multi_label == multi_label and data.train_labels.max() <= (1 if multi_label else 3)
-    again = draw_data(Work((6, 5, 3), 4, multi_label, images=100, num_test=70))
+    again = draw_data(TryData((6, 5, 3), 4, multi_label, images=100, num_test=70))
     assert (data.train_images == again.train_images).all() and (data.train_labels == again.train_labels).all()

@@ -7,8 +7,8 @@ import sys
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from howmanygpus.call.deciding import decide_all, describe_decision, end_pass, find_standing
-from howmanygpus.call.searches import WAITS, give_up_searches, list_numbers
+from howmanygpus.call.deciding import compute_pass_state, decide_all, describe_decision, end_pass
+from howmanygpus.call.searches import WAITS, list_numbers, record_failed_searches
 from howmanygpus.files import write_json_atomic
 from howmanygpus.plan.cluster.retrying import STARTED
 from howmanygpus.plan.largest.known import read_found
@@ -70,13 +70,13 @@ def test_a_search_without_a_record_is_given_up_by_this_call(tmp_path, monkeypatc
         "its job left no record; see results/logs/search_batch_size/pytorch_ddp_"
         in list(now.runs.values())[1].unsupported
     )
-    give_up_searches(now)
-    assert find_standing(decide_all(now), list_numbers(now)) == find_standing({}, ())
+    record_failed_searches(now)
+    assert compute_pass_state(decide_all(now), list_numbers(now)) == compute_pass_state({}, ())
 
 
 def test_another_number_of_a_repeated_search_is_followed_by_a_pass():
     before, after = (make_plan(found(size), found(64), per_device_batch_size="max") for size in (480, 472))
-    standings = [find_standing(decide_all(plan), list_numbers(plan)) for plan in (before, after)]
+    standings = [compute_pass_state(decide_all(plan), list_numbers(plan)) for plan in (before, after)]
     assert standings[0].is_followed_by(standings[1]) and not standings[0].is_followed_by(standings[0])
 
 

@@ -23,7 +23,7 @@ TORCH = ("pytorch_ddp", "base", "fp32", "cpu")
 JAX = ("jax_sharding", "base", "fp32", "cpu")
 
 
-def test_each_framework_has_its_own_number_beside_those_of_the_list():
+def test_each_framework_has_its_searched_number_beside_the_listed_ones():
     plan = make_plan(found(480), found(1024), per_device_batch_size=[32, "max", 64])
     assert sizes(plan) == [32, 64, 480] and sizes(plan, "jax_sharding") == [32, 64, 1024]
     assert plan.studies["small"].curves == {"weak": [32, 64, 480, 1024]}
@@ -41,7 +41,7 @@ def test_a_number_that_is_listed_too_makes_one_run():
     assert sizes(plan) == [32, 64] and len(plan.studies["small"].runs) == 4
 
 
-def test_a_run_with_a_searched_number_is_that_of_a_listed_number():
+def test_a_run_has_the_same_settings_for_searched_and_listed_batch_sizes():
     listed = make_plan(per_device_batch_size=[480])
     searched = make_plan(found(480), found(480), per_device_batch_size="max")
     assert listed.runs.keys() == searched.runs.keys() and listed.settings == searched.settings
@@ -81,7 +81,7 @@ def test_all_device_counts_divide_the_global_batch_under_strong_scaling():
         ({"steps": 24, "num_gpus": [8], "accumulate": 30}, 5),
     ],
 )
-def test_a_search_is_bounded_by_what_leaves_a_run_a_step_to_measure(changes, bound):
+def test_a_search_leaves_at_least_one_measured_step(changes, bound):
     plan = make_plan(**{"per_device_batch_size": "max", **changes})
     assert {search.bound for search, _ in plan.searches.values()} == {bound}
     # The largest size is one that the study can have.
@@ -92,7 +92,7 @@ def test_a_search_is_bounded_by_what_leaves_a_run_a_step_to_measure(changes, bou
 @pytest.mark.parametrize(
     ("changes", "steps"), [({}, [10, 26]), ({"prefetch": 0}, [8, 24]), ({"prefetch": 5}, [13, 29])]
 )
-def test_a_try_has_its_steps_after_those_of_the_batches_read_ahead(changes, steps):
+def test_a_try_measures_steps_after_the_prefetched_batches(changes, steps):
     plan = make_plan(per_device_batch_size="max", **changes)
     assert all(json.loads(search.request())["steps"] == steps for search, _ in plan.searches.values())
     assert plan.searches
@@ -133,7 +133,7 @@ def test_runs_without_a_number_are_unsupported_with_the_reason():
     assert "not even one image fits" in plan.studies["small"].largest.sizes[JAX].reason
 
 
-def test_the_gate_covers_what_a_search_trains():
+def test_the_gate_covers_the_cells_of_a_search():
     plan = make_plan(
         found(480), found(0, "refused", "it failed the gate"), per_device_batch_size="max", parity="required"
     )
@@ -220,7 +220,7 @@ def test_the_laxest_study_decides_whether_a_gate_forbids_a_shared_search():
     assert json.loads(LargestRules(plan).launch(SimpleNamespace(search=name), None))["parity"] == "report"
 
 
-def test_a_user_s_model_is_searched_where_it_is(tmp_path, monkeypatch):
+def test_a_user_model_is_found_in_its_own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     codes = set()
     for folder, text in (("one", OWN), ("two", OWN.replace("Linear(64", "Linear(64 + 0"))):

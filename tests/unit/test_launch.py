@@ -12,7 +12,7 @@ from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start.attempts import build_launch_command, create_attempt
 from howmanygpus.train.start.environment import build_environment
-from howmanygpus.train.start.launch import Work, hold_machine, hold_publishing, publish
+from howmanygpus.train.start.launch import RunModule, lock_machine, lock_publishing, publish
 from records import make_run
 from specs import make_spec
 
@@ -27,7 +27,7 @@ def test_a_gpu_run_finds_the_cuda_libraries_of_its_own_environment_first(tmp_pat
     assert found == f"{tmp_path}/nvidia/cublas/lib:{tmp_path}/nvidia/cudnn/lib:/the/modules"
 
 
-def test_a_gpu_run_keeps_what_cuda_compiles_unless_the_shell_says_where(monkeypatch):
+def test_a_gpu_run_keeps_the_cuda_cache_unless_the_shell_names_one(monkeypatch):
     """TensorFlow's kernels for a new GPU exceed CUDA's default of 1 GiB."""
     for name in ("CUDA_CACHE_PATH", "CUDA_CACHE_MAXSIZE"):
         monkeypatch.delenv(name, raising=False)
@@ -65,10 +65,10 @@ def test_an_attempt_waits_while_another_of_its_run_publishes(tmp_path):
     for attempt in attempts:
         attempt.path.mkdir(parents=True)
         attempt.events.write_text(f"{attempt.path.name}\n")
-    work = Work("", lambda spec: {}, lambda spec, attempt: None)
+    work = RunModule("", lambda spec: {}, lambda spec, attempt: None)
     run_dir, record = tmp_path / "run", make_run(make_spec())
     publishing = threading.Thread(target=publish, args=(make_spec(), attempts[1], run_dir, record, work))
-    with hold_publishing(attempts[0]):
+    with lock_publishing(attempts[0]):
         publishing.start()
         publishing.join(timeout=0.5)
         assert publishing.is_alive() and not run_dir.exists()
@@ -81,11 +81,11 @@ def test_calls_of_shells_with_different_folders_for_temporary_files_wait_for_eac
     entered = threading.Event()
 
     def enter() -> None:
-        with hold_machine(Placement(), "a test"):
+        with lock_machine(Placement(), "a test"):
             entered.set()
 
     other = threading.Thread(target=enter)
-    with hold_machine(Placement(), "a test"):
+    with lock_machine(Placement(), "a test"):
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         monkeypatch.setenv("TMPDIR", str(tmp_path))
         other.start()

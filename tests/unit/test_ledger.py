@@ -13,13 +13,13 @@ import pytest
 from howmanygpus.files import write_json_atomic
 from howmanygpus.ledger import recording
 from howmanygpus.ledger.recording import recorded, start_record
-from howmanygpus.ledger.settling import settle_jobs
+from howmanygpus.ledger.settling import complete_and_list_jobs
 from howmanygpus.report.tables.jobs import tabulate
 from howmanygpus.site.slurm import SlurmError
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.host.slurm import JOB as JOB_OF_LAUNCHER
 from howmanygpus.train.host.slurm import read_job, restore_environment
-from howmanygpus.train.start.calls import find_birth
+from howmanygpus.train.start.calls import read_start_ticks
 from pretending import pretend
 from project import ROOT
 from records import JOB, make_attempt, make_run
@@ -86,7 +86,7 @@ def queue(state):
 
 def make_row(**changes):
     plan = plan_of(make_spec(framework="pytorch_ddp"), billing={"cpu": BILLING["cpu"] | changes}) | {"study": "s"}
-    (row,) = tabulate(plan, settle_jobs()).to_dict("records")
+    (row,) = tabulate(plan, complete_and_list_jobs()).to_dict("records")
     return row
 
 
@@ -145,7 +145,7 @@ def test_each_start_of_a_requeued_job_has_its_own_hours(slurm):
     write_job(moment="20260102T000000", job=job, started_at="1970-01-13T14:46:42+00:00")
     slurm(sacct=[tell(end=STARTED + 1800, state="PREEMPTED"), tell(start=later, end=later + 7200)])
     plan = plan_of(make_spec(framework="pytorch_ddp"), billing=BILLING) | {"study": "s"}
-    table = tabulate(plan, settle_jobs())
+    table = tabulate(plan, complete_and_list_jobs())
     assert table["status"].tolist() == ["preempted", "completed"] and table["hours"].tolist() == [0.5, 2.0]
 
 
@@ -155,7 +155,7 @@ def test_two_tries_in_one_job_share_its_time(slurm):
     write_job(moment="20260102T000000", started_at="1970-01-12T14:06:40+00:00")
     slurm(sacct=[tell(end=STARTED + 3600)])
     plan = plan_of(make_spec(framework="pytorch_ddp"), billing=BILLING) | {"study": "s"}
-    hours = tabulate(plan, settle_jobs()).set_index("status")["hours"]
+    hours = tabulate(plan, complete_and_list_jobs()).set_index("status")["hours"]
     assert hours.to_dict() == {"crashed": pytest.approx(1 / 3), "completed": pytest.approx(2 / 3)}
 
 
@@ -171,7 +171,7 @@ def store_outcome(name, record, file="run.json", folder="results/runs"):
     path.write_text(json.dumps(record))
 
 
-def test_a_run_tells_its_job_how_it_ended_and_a_failed_attempt_too(slurm):
+def test_runs_and_failed_attempts_report_their_outcome_to_the_job(slurm):
     """The first job failed, the second published the run. Nobody has heard of the third."""
     times = {"started_at": "1970-01-12T13:46:45+00:00", "finished_at": "1970-01-12T14:00:00+00:00"}
     spec = make_spec(framework="pytorch_ddp")
@@ -184,7 +184,7 @@ def test_a_run_tells_its_job_how_it_ended_and_a_failed_attempt_too(slurm):
     store_outcome("s/a/first", make_attempt(spec, "no_rendezvous", **times), "attempt.json", "results/attempts")
     run = make_run(spec, started_at="1970-01-12T15:46:43+00:00", finished_at="1970-01-12T16:00:00+00:00")
     store_outcome("s/a", run)
-    table = tabulate(plan_of(spec, billing=BILLING) | {"study": "s"}, settle_jobs())
+    table = tabulate(plan_of(spec, billing=BILLING) | {"study": "s"}, complete_and_list_jobs())
     assert table["status"].tolist() == ["no_rendezvous", "completed", "running"]
     assert set(table["study"]) == {"s"}
 
@@ -195,10 +195,10 @@ def test_a_job_whose_run_was_done_again_has_completed(slurm):
         write_job("run", "s/a", moment=moment, status="running", **values)
     times = {"started_at": "1970-01-12T15:46:43+00:00", "finished_at": "1970-01-12T16:00:00+00:00"}
     store_outcome("s/a", make_run(make_spec(framework="pytorch_ddp"), **times))
-    assert [record["status"] for record in settle_jobs().values()] == ["completed"] * 2
+    assert [record["status"] for record in complete_and_list_jobs().values()] == ["completed"] * 2
 
 
-def test_a_table_has_the_jobs_of_its_study_and_those_that_serve_it():
+def test_a_jobs_table_has_the_jobs_of_its_study_and_shared_jobs():
     write_job("run", "s/a", attempt="none")
     write_job("run", "other/a", attempt="none")
     write_job("gate", "mine")
@@ -209,7 +209,7 @@ def test_a_table_has_the_jobs_of_its_study_and_those_that_serve_it():
     plan = plan_of(make_spec(framework="pytorch_ddp"), billing=BILLING) | {"study": "s"}
     for sizes, searches in (([16], []), ([16, "max"], ["largest"]), ("max", ["largest"])):
         plan["config"] = plan["config"] | {"per_device_batch_size": sizes}
-        table = tabulate(plan, settle_jobs())
+        table = tabulate(plan, complete_and_list_jobs())
         assert sorted(table["name"]) == ["cpu", *searches, "mine", "s/a"]
 
 
@@ -220,7 +220,7 @@ def test_a_packed_allocation_is_billed_and_its_jobs_are_not(slurm):
     write_job(job=job, moment="20260102T000000")
     slurm(sacct=[tell(end=STARTED + 10_800, allocated="cpu=8,node=1,gres/gpu=4")])
     plan = plan_of(make_spec(framework="pytorch_ddp"), billing=BILLING) | {"study": "s"}
-    table = tabulate(plan, settle_jobs()).set_index("kind")
+    table = tabulate(plan, complete_and_list_jobs()).set_index("kind")
     assert table.loc["gate", "billed_device_hours"].isna().all()
     assert (table.loc["gate", "device_hours"] > 0).all()
     assert (table.loc["allocation", "billed_device_hours"], table.loc["allocation", "cost"]) == (12.0, 36.0)
@@ -231,7 +231,7 @@ def test_a_job_of_a_packed_allocation_has_ended_with_it(slurm, end, status):
     """A gate on another host that the allocation's time limit has killed, and one whose allocation goes on."""
     write_job(job=JOB | {"started_at": STARTED, "packed": True}, status="running")
     slurm(sacct=[tell(end=end, state="TIMEOUT" if end else "RUNNING")])
-    (record,) = settle_jobs().values()
+    (record,) = complete_and_list_jobs().values()
     assert (record["status"], "settled" in record) == (status, end is not None)
 
 
@@ -293,16 +293,16 @@ def test_a_terminated_block_is_recorded():
 
 def test_a_killed_job_of_this_machine_is_noticed():
     path = start_record("probe", "cpu", SIZE, packed=False)
-    assert settle_jobs()[str(path)]["status"] == "running"
+    assert complete_and_list_jobs()[str(path)]["status"] == "running"
     write_json_atomic(path, read_one() | {"pid": 2**22 + 1})
-    assert settle_jobs()[str(path)]["status"] == "killed" and read_one()["settled"]
+    assert complete_and_list_jobs()[str(path)]["status"] == "killed" and read_one()["settled"]
 
 
 def test_a_later_process_of_the_same_number_is_not_the_job():
     path = start_record("probe", "cpu", SIZE, packed=False)
-    assert read_one()["born"] == find_birth(os.getpid())
+    assert read_one()["born"] == read_start_ticks(os.getpid())
     write_json_atomic(path, read_one() | {"born": 1})
-    assert settle_jobs()[str(path)]["status"] == "killed"
+    assert complete_and_list_jobs()[str(path)]["status"] == "killed"
 
 
 @pytest.fixture

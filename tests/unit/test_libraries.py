@@ -14,19 +14,19 @@ def test_a_loaded_library_is_found_by_its_name(tmp_path, monkeypatch):
         "7f00-7f01 r--p 0 08:01 1  /lib/libc.so.6\n7f02-7f03 rw-p 0 00:00 0 [heap]\n7f04-7f05 rw-p 0 00:00 0\n"
     )
     monkeypatch.setattr(libraries, "MAPS", maps)
-    assert libraries.find_loaded("libc.so") == "/lib/libc.so.6"
-    assert libraries.find_loaded("libcudnn.so") is None and libraries.find_cudnn_version() is None
+    assert libraries.find_loaded_library("libc.so") == "/lib/libc.so.6"
+    assert libraries.find_loaded_library("libcudnn.so") is None and libraries.read_cudnn_version() is None
 
 
 @pytest.mark.parametrize(("number", "version"), [(91002, "9.10.2"), (90100, "9.1.0"), (8907, "8.9.7"), (7605, "7.6.5")])
 def test_cudnn_numbers_its_versions_in_two_ways(monkeypatch, number, version):
     library = SimpleNamespace(cudnnGetVersion=type("Function", (), {"__call__": lambda self: number})())
-    monkeypatch.setattr(libraries, "find_loaded", lambda name: "/lib/libcudnn.so.9")
+    monkeypatch.setattr(libraries, "find_loaded_library", lambda name: "/lib/libcudnn.so.9")
     monkeypatch.setattr(libraries.ctypes, "CDLL", lambda path: library)
-    assert libraries.find_cudnn_version() == version
+    assert libraries.read_cudnn_version() == version
 
 
-def test_variables_of_libraries_are_listed_without_those_of_one_process(monkeypatch):
+def test_variables_of_libraries_are_listed_without_variables_of_single_processes(monkeypatch):
     kept = {"NCCL_ALGO": "Ring", "XLA_FLAGS": "--a", "KMP_AFFINITY": "compact", "TF_ENABLE_ONEDNN_OPTS": "0"}
     kept |= {
         "CUDA_CACHE_PATH": "/c",

@@ -10,7 +10,7 @@ import howmanygpus.train.input.batches as batches_module
 import howmanygpus.train.input.changing as changing_module
 from howmanygpus.train.input.batches import BYTES_PER_WORKER, TrainingBatches
 from howmanygpus.train.input.changing import PaddedImages, is_copied
-from howmanygpus.train.input.draws import Shares
+from howmanygpus.train.input.draws import LocalBatches
 from howmanygpus.train.loop.loop import TrainingLoop
 from specs import make_data, make_spec
 from ticking import Ticking
@@ -117,13 +117,13 @@ def test_a_worker_loads_several_small_batches_by_one_task(fills):
 @pytest.mark.parametrize(("settings", "is_ahead"), [({"loader_workers": 2, "prefetch": 2}, True), ({}, False)])
 def test_a_worker_draws_the_next_epoch_while_others_load_this_one(monkeypatch, one_batch_per_task, settings, is_ahead):
     """All workers would otherwise have to wait for the draws at the beginning of each epoch."""
-    draw, drawn = Shares._draw_anew, []
+    draw, drawn = LocalBatches._redraw, []
 
     def noting(self, epoch):
         drawn.append((epoch, threading.current_thread().name.startswith("loader")))
         return draw(self, epoch)
 
-    monkeypatch.setattr(Shares, "_draw_anew", noting)
+    monkeypatch.setattr(LocalBatches, "_redraw", noting)
     spec = make_spec(random_flip=True, epochs=3, **settings)
     assert len(list(TrainingBatches(spec, make_data(num_train=40), 0, 1))) == 15
     assert sorted(drawn) == [(1, False), (2, is_ahead), (3, is_ahead)]

@@ -93,8 +93,8 @@ class Fitting(Ticking):
         self.depth = depth
 
     def train(self, loop):
-        next(loop.handed_batches())  # fit looks at one batch to build the model, and starts again
-        arriving = loop.handed_batches()
+        next(loop.iterate_handed_batches())  # fit looks at one batch to build the model, and starts again
+        arriving = loop.iterate_handed_batches()
         self.take(arriving, self.depth)
         for _ in range(loop.num_steps):
             loop.begin_step()
@@ -108,7 +108,7 @@ class Fitting(Ticking):
 
 
 @pytest.mark.parametrize(("depth", "waited_s"), [(0, 0.25), (1, 0.0), (3, 0.0)])
-def test_a_framework_that_takes_batches_by_itself_waits_for_those_that_come_after_the_step_began(depth, waited_s):
+def test_a_framework_with_its_own_feeding_waits_for_late_batches(depth, waited_s):
     backend = Fitting(depth)
     spec, data = make_spec(epochs=1, warmup_steps=1), make_data(num_train=80)
     loop = TrainingLoop(spec, data, backend, np.zeros(10, np.float32), None, clock=backend.clock)
@@ -223,7 +223,7 @@ def test_every_test_image_counts_once_whoever_predicts(tmp_path, eval_devices, e
     assert set(sizes) == {per_device if eval_devices == "first" else per_device * 2 // num_processes}
 
 
-def test_bandwidth_is_that_of_each_device_while_all_are_fed(tmp_path):
+def test_bandwidth_is_measured_per_device_while_all_are_fed(tmp_path):
     """2 x 512 images of 4 KiB, which is 2 MiB for each device, are copied in half a second."""
     backend = Ticking()
     backend.wait_for_batch = lambda batch: setattr(backend, "now", backend.now + 0.5)

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine, find_machine_file, read_machine
+from howmanygpus.plan.config.machine import Device, Machine, read_machine, resolve_machine_file
 from howmanygpus.plan.plan import Plan
 from messages import says
 from project import study
@@ -81,12 +81,12 @@ def test_wrong_machine_file(tmp_path, values, message):
 
 def test_a_missing_machine_file_is_refused():
     with pytest.raises(ConfigError, match=r"machine: nowhere.yaml does not exist; name an existing machine file"):
-        find_machine_file("nowhere.yaml", [])
+        resolve_machine_file("nowhere.yaml", [])
 
 
 def test_a_machine_file_that_is_no_path_is_refused():
     with pytest.raises(ConfigError, match="machine: 5 is not the path of a file; name a machine file"):
-        find_machine_file(5, [])
+        resolve_machine_file(5, [])
 
 
 def test_packed_is_true_or_false(write):
@@ -98,7 +98,9 @@ def test_the_machine_file_may_be_in_the_home_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("HOWMANYGPUS_MACHINE", "")
     (tmp_path / "mine.yaml").touch()
-    assert find_machine_file("~/mine.yaml", []) == find_machine_file("$HOME/mine.yaml", []) == tmp_path / "mine.yaml"
+    assert (
+        resolve_machine_file("~/mine.yaml", []) == resolve_machine_file("$HOME/mine.yaml", []) == tmp_path / "mine.yaml"
+    )
 
 
 def test_anything_may_stand_under_keys_that_begin_with_x(tmp_path):
@@ -168,15 +170,15 @@ def test_the_machine_file_stands_beside_the_profile(tmp_path, monkeypatch):
         monkeypatch.delenv(variable, raising=False)
     path = tmp_path / "machine.yaml"
     path.touch()
-    assert find_machine_file(None, ["snakemake", "--profile", str(tmp_path)]) == path
+    assert resolve_machine_file(None, ["snakemake", "--profile", str(tmp_path)]) == path
     monkeypatch.delenv("HOWMANYGPUS_MACHINE")
-    assert find_machine_file(None, ["snakemake", f"--profile={tmp_path}"]) == path
-    assert find_machine_file(None, ["snakemake"]) == path, "jobs find it through the environment"
+    assert resolve_machine_file(None, ["snakemake", f"--profile={tmp_path}"]) == path
+    assert resolve_machine_file(None, ["snakemake"]) == path, "jobs find it through the environment"
 
 
 def test_a_folder_in_place_of_the_machine_file_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r": this is a folder; name a file in it"):
-        read_machine(find_machine_file(str(tmp_path), []))
+        read_machine(resolve_machine_file(str(tmp_path), []))
 
 
 @pytest.mark.parametrize(("name", "present"), [("cpu", 2), ("cuda", 1)])
@@ -184,7 +186,7 @@ def test_more_devices_in_the_file_than_on_the_machine_are_an_excess(tmp_path, mo
     monkeypatch.setattr("howmanygpus.plan.config.machine.count_cores", lambda: 4)
     monkeypatch.setattr("howmanygpus.plan.config.machine.has_nvml", lambda: True)
     monkeypatch.setattr("howmanygpus.train.host.gpus.list_gpu_uuids", lambda: ["GPU-1"])
-    monkeypatch.setattr("howmanygpus.train.host.gpus.find_compute_capability", lambda: "8.0")
+    monkeypatch.setattr("howmanygpus.train.host.gpus.read_compute_capability", lambda: "8.0")
     path = tmp_path / "machine.yaml"
     path.write_text(yaml.safe_dump({"devices": {name: {"devices_per_node": 8, "cores_per_device": 2}}}))
     machine = read_machine(path)
@@ -197,7 +199,7 @@ def test_more_devices_in_the_file_than_on_the_machine_are_an_excess(tmp_path, mo
 
 
 @pytest.mark.parametrize(("device", "remedy"), [("a10", "did you mean a100?"), ("auot", "choose from a100")])
-def test_a_wrong_device_of_a_cluster_is_offered_those_of_its_file(device, remedy):
+def test_an_unknown_device_is_refused_with_the_devices_of_the_file(device, remedy):
     cluster = Machine("machine.yaml", {"a100": Device(4, 8, "cuda")}, scheduler="slurm")
     with pytest.raises(ConfigError) as error:
         Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], devices=[device])}}, cluster)

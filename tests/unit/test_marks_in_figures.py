@@ -7,7 +7,7 @@ from matplotlib.text import Text
 
 from figured import GRIDS, make_tables, unchanged
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
-from howmanygpus.report.figures.run_grid import SAYS_APART
+from howmanygpus.report.figures.run_grid import LOSSES_DIFFER_TEXT
 from howmanygpus.report.figures.speedup import choose_threshold
 from howmanygpus.report.rows.series import DAGGER
 from howmanygpus.report.style import FAILED_NOTE, RATES_NOTE, RING, RING_NOTE, STAR_NOTE
@@ -43,7 +43,7 @@ def disturb_one(table):
 
 
 @pytest.mark.parametrize("name", DISTURBED)
-def test_a_figure_marks_what_other_work_disturbed(name):
+def test_a_figure_marks_disturbed_runs(name):
     figure = draw_after(name, disturb_one)
     assert count_rings(figure) > 0
     assert any(RING_NOTE in axes.get_xlabel() for axes in figure.axes)
@@ -69,7 +69,9 @@ def test_the_grid_counts_disturbed_runs_and_marks_losses_that_are_apart():
     texts = [text.get_text() for text in figure.axes[0].texts]
     assert "2 of 2\n1 disturbed\nloss 3e-07" in texts and "2 of 2\nlosses apart\nloss 2e-02" in texts
     assert any(text.startswith("red edge: 2 of 18 runs were disturbed") for text in texts)
-    assert any(text.startswith(f"losses apart, 6 runs (e.g. a base 1 x 8): {SAYS_APART}"[:100]) for text in texts)
+    assert any(
+        text.startswith(f"losses apart, 6 runs (e.g. a base 1 x 8): {LOSSES_DIFFER_TEXT}"[:100]) for text in texts
+    )
 
 
 @pytest.mark.parametrize("name", ["throughput_by_gpus", "throughput_by_batch_size", "speedup", "variants"])

@@ -40,13 +40,13 @@ def test_every_library_filter_and_format_has_a_row(table):
     assert table["machine"].str.len().min() > 0
 
 
-def test_megabytes_are_those_of_the_files(tree, table):
+def test_downloads_state_the_size_of_the_files_in_megabytes(tree, table):
     mean_mb = np.mean([path.stat().st_size for path in tree.rglob("*.png")]) / 1e6
     rows = part(table, "library")
     assert np.allclose(rows["mb_per_s"], rows["images_per_s"] * mean_mb)
 
 
-def test_what_filters_and_jpeg_change_is_measured_against_their_reference(table):
+def test_effects_of_filters_and_jpeg_are_measured_against_a_reference(table):
     filters, formats = part(table, "filter"), part(table, "format")
     assert filters["mean_difference"].idxmin() == "lanczos" == filters["psnr_db"].idxmax()
     assert 0 < filters.loc["lanczos", "mean_difference"] < 0.35, "what rounding to whole levels leaves"

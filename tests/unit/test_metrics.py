@@ -42,7 +42,7 @@ def test_macro_auc_is_the_mean_over_the_labels_that_have_a_curve(several):
     assert macro_auc.compute(several) == pytest.approx(np.mean(expected), abs=1e-12)
     by_label = macro_auc.compute_by_label(several)
     assert by_label[[0, 1, 3]] == pytest.approx(expected, abs=1e-12) and np.isnan(by_label[[2, 4]]).all()
-    assert macro_auc.find_undefined(several.label) == [2, 4]
+    assert macro_auc.list_undefined_labels(several.label) == [2, 4]
 
 
 def test_macro_auc_of_no_curve_or_of_scores_that_are_not_finite_is_undefined(several):
@@ -78,7 +78,7 @@ def test_a_guess_by_frequency_has_an_auc_of_one_half(several):
     assert np.isfinite(test_loss.compute(guessed))
 
 
-def test_a_metric_of_other_labels_says_what_is_not_stored(several):
+def test_a_metric_names_the_predictions_that_it_lacks(several):
     with pytest.raises(ValueError, match="rank is not among the stored predictions"):
         load_metric("accuracy").compute(several)
 

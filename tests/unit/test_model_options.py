@@ -76,12 +76,12 @@ def test_a_list_of_models_has_the_options_of_each_below_its_name():
     }
 
 
-def test_the_gates_weights_are_those_of_the_short_network():
+def test_the_gate_draws_weights_of_the_short_network():
     weights = draw_task_weights("resnet18", (8, 8, 1), 10, **SHORT)
     assert weights["dense.kernel"].shape == (16, 10) and "stage3_block1_conv1.kernel" not in weights
 
 
-def test_networks_are_named_after_what_differs():
+def test_networks_are_named_after_their_options():
     assert name_network("resnet18", {}) == "resnet18"
     assert name_network("resnet18", SHORT) == NAME
     assert (describe_options({}), describe_options(SHORT)) == (None, "blocks 1 1, width 8")

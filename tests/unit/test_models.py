@@ -9,10 +9,10 @@ import pytest
 
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.invalidation.code import find_training_code
+from howmanygpus.plan.invalidation.code import collect_training_code
 from howmanygpus.plan.networks import list_models
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.study.check_starts import list_shapes
+from howmanygpus.plan.study.check_initial_weights import list_shapes
 from howmanygpus.train.models.densenet121.parameters import parameters as densenet121
 from howmanygpus.train.models.initialization import draw_weights, is_trainable
 from howmanygpus.train.models.resnet18.parameters import parameters as resnet18
@@ -33,7 +33,7 @@ def test_networks_have_the_published_number_of_parameters(network):
     assert trainable == network.parameters == network.published_parameters
 
 
-def test_shapes_are_those_of_the_arrays_that_are_drawn():
+def test_planned_shapes_match_the_drawn_arrays():
     weights = draw_weights(resnet44((32, 32, 3), 10), seed=1)
     assert {name: array.shape for name, array in weights.items()} == list_shapes("resnet44", (32, 32, 3), 10)
 
@@ -140,7 +140,7 @@ def test_every_family_has_the_model_unless_it_is_written_for_some(model):
 )
 def test_a_run_depends_on_the_layers_of_its_model_alone(family, model, monkeypatch):
     monkeypatch.chdir(ROOT)
-    layers = [Path(file) for file in find_training_code(FRAMEWORK[family], model) if "/layers/" in file]
+    layers = [Path(file) for file in collect_training_code(FRAMEWORK[family], model) if "/layers/" in file]
     assert {file.parents[1].name for file in layers} == {family}
     assert {file.stem for file in layers} - {"context"} - OF_GLUON == USED[model]
 

@@ -6,7 +6,7 @@ import unicodedata
 import pytest
 
 from howmanygpus.prepare.images.headers import read_file
-from howmanygpus.prepare.listing import _read_task, describe_dataset, read_task
+from howmanygpus.prepare.listing import describe_dataset, read_task, read_task_once
 from howmanygpus.prepare.sources import OptionError
 from pictures import encode, smooth
 
@@ -17,7 +17,7 @@ SPLIT = {"split": {"test": 0.25}, "channels": 1}
 
 @pytest.fixture(autouse=True)
 def forget():
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
 
 
 def save(path):
@@ -53,7 +53,7 @@ def describe_table(root, rows, **options):
         "\ue000{}.png",
     ],
 )
-def test_a_name_that_a_person_can_read_is_one(tmp_path, name):
+def test_a_printable_name_is_accepted(tmp_path, name):
     assert describe(make_classes(tmp_path, name=name)).num_train == 6
     rows = [f"{label}/{name.format(index)},{label}" for label in "ab" for index in range(4)]
     task, described = describe_table(tmp_path, rows)
@@ -92,7 +92,7 @@ JUNK = [
 
 
 @pytest.mark.parametrize("junk", JUNK)
-def test_what_a_system_left_is_neither_class_nor_image_and_is_told(tmp_path, junk):
+def test_system_files_are_neither_class_nor_image_and_are_reported(tmp_path, junk):
     save(make_classes(tmp_path) / junk)
     described = describe(tmp_path)
     assert (described.num_classes, described.num_train + described.num_test) == (2, 8)
@@ -101,7 +101,7 @@ def test_what_a_system_left_is_neither_class_nor_image_and_is_told(tmp_path, jun
     assert any(told in remark and "left out" in remark for remark in described.remarks)
 
 
-def test_what_a_system_left_beside_the_splits_is_left_out_too(tmp_path):
+def test_system_files_beside_the_splits_are_left_out(tmp_path):
     for split in ("train", "test"):
         save(make_classes(tmp_path / split) / "@eaDir" / "0.png" / "SYNOPHOTO_THUMB_SM.jpg")
     described = describe_dataset("image_folder", {"folder": str(tmp_path), "channels": 1})
@@ -155,7 +155,7 @@ def test_a_table_finds_a_file_however_its_letters_are_composed(tmp_path, written
     ("written", "stored"),
     [("A{}.png", "a{}.png"), ("a{}.png", "a{}.PNG"), ("x a{}.png", "x\u00a0a{}.png"), ("a{}.png", "a{}.png ")],
 )
-def test_a_table_that_names_a_file_which_only_looks_the_same_is_refused(tmp_path, written, stored):
+def test_a_file_name_in_another_unicode_form_is_refused(tmp_path, written, stored):
     make_classes(tmp_path, name=stored)
     rows = [f"{label}/{written.format(index)},{label}" for label in "ab" for index in range(4)]
     with pytest.raises(OptionError, match=r"table.*8 files that are not.*looks the same; .*rename") as error:
@@ -170,7 +170,7 @@ def test_a_missing_file_of_a_table_stays_missing(tmp_path):
     assert described.num_train + described.num_test == 12
 
 
-def test_a_link_to_a_folder_above_and_one_to_itself_do_not_repeat_images(tmp_path):
+def test_circular_links_do_not_repeat_images(tmp_path):
     make_classes(tmp_path)
     (tmp_path / "a" / "loop.png").symlink_to(tmp_path / "a" / "loop.png")
     assert describe(tmp_path).num_train == 7

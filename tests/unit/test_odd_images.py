@@ -163,7 +163,7 @@ def test_an_oddity_does_not_hide_damage(library):
     assert refuses(change_revision(data, b"\0\0")[: len(data) * 2 // 3] + b"\xff\xd9", library)
 
 
-def test_what_cannot_be_read_has_a_reason(tmp_path):
+def test_an_unreadable_image_has_a_reason(tmp_path):
     os.mkfifo(tmp_path / "pipe.png")
     (tmp_path / "link.png").symlink_to(tmp_path / "gone.png")
     (tmp_path / "loop.png").symlink_to(tmp_path / "loop.png")

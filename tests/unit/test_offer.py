@@ -11,7 +11,7 @@ import yaml
 from howmanygpus.plan.cluster import retrying
 from howmanygpus.plan.cluster.checking import find_misfits
 from howmanygpus.plan.cluster.offer import Node, PartitionError, ask_for_offer, count_devices
-from howmanygpus.plan.cluster.retrying import STARTED, Growth, find_growth, find_growth_of_job
+from howmanygpus.plan.cluster.retrying import STARTED, Growth, compute_growth, compute_growth_of_job
 from howmanygpus.plan.config.machine import read_machine
 from howmanygpus.plan.plan import Plan
 from pretending import pretend
@@ -47,7 +47,7 @@ def ask(**changes):
     return ask_for_offer({"partition": "gpu", "request": "gpu:a100:{n}", "constraint": None} | changes)
 
 
-def test_an_offer_is_that_of_the_nodes_which_have_the_device():
+def test_an_offer_counts_only_nodes_with_the_device():
     offer = ask()
     assert (offer.partition, offer.longest_job_min) == ("gpu", 60)
     assert offer.nodes == (Node(60, 200000, 4), Node(32, 120000, 4))
@@ -61,7 +61,7 @@ def test_the_default_partition_and_the_shortest_of_several():
     assert ask(partition="cpu,gpu", request=None).partition == "gpu"
 
 
-def test_a_partition_that_is_not_there_is_refused_with_those_that_are():
+def test_an_unknown_partition_is_refused_with_the_known_ones():
     with pytest.raises(PartitionError, match="'gpus' is no partition of this cluster; choose from cpu, gpu"):
         ask(partition="gpus")
 
@@ -97,7 +97,7 @@ def find(tmp_path, slurm=None, packed=False, changes=None, is_done=False, **devi
     return find_misfits(plan, tmp_path)
 
 
-def test_what_fits_is_not_mentioned(tmp_path):
+def test_data_that_fits_is_not_mentioned(tmp_path):
     assert find(tmp_path) == []
 
 
@@ -117,7 +117,7 @@ def test_what_fits_is_not_mentioned(tmp_path):
         ),
     ],
 )
-def test_what_does_not_fit_has_its_place_and_its_remedy(tmp_path, given, words):
+def test_an_unsuitable_value_is_refused_with_place_and_remedy(tmp_path, given, words):
     (message,) = find(tmp_path, **given)
     assert words in message
 
@@ -173,17 +173,17 @@ def leave(folder, name, status):
         ([], Growth()),
     ],
 )
-def test_an_attempt_requests_more_of_what_the_earlier_ones_lacked(tmp_path, monkeypatch, ends, growth):
+def test_an_attempt_requests_more_of_the_exhausted_resource(tmp_path, monkeypatch, ends, growth):
     monkeypatch.setenv(STARTED, "20260102T000000")
     leave(tmp_path, "20260101T000000-job1", "time_limit")
     leave(tmp_path, "20260101T000001-job2", "host_out_of_memory")
     for number, end in enumerate(ends):
         leave(tmp_path, f"20260102T00000{number}-job{3 + number}", end)
-    assert find_growth("s/run", 1 + max(len(ends), 1), tmp_path) == growth
-    assert find_growth("s/run", 1, tmp_path) == Growth()
+    assert compute_growth("s/run", 1 + max(len(ends), 1), tmp_path) == growth
+    assert compute_growth("s/run", 1, tmp_path) == Growth()
 
 
-def test_a_job_of_the_gate_requests_more_of_what_slurm_says_that_it_lacked(tmp_path, monkeypatch):
+def test_a_retried_gate_job_requests_more_of_the_exhausted_resource(tmp_path, monkeypatch):
     ends = {"1": "time_limit", "2": "host_out_of_memory", "3": "cancelled", "4": "time_limit"}
     monkeypatch.setattr(retrying, "ask_for_end", lambda job_id: {"status": ends[job_id]})
     monkeypatch.setenv(STARTED, "20260102T000000")
@@ -194,10 +194,10 @@ def test_a_job_of_the_gate_requests_more_of_what_slurm_says_that_it_lacked(tmp_p
         (folder / f"{job_id}.log").touch()
         moment = datetime.fromisoformat(f"{started}+00:00").timestamp()
         os.utime(folder / f"{job_id}.log", (moment, moment))
-        return find_growth_of_job("observe_parity", ["torch-1"], 2, tmp_path)
+        return compute_growth_of_job("observe_parity", ["torch-1"], 2, tmp_path)
 
     assert fail("4", "2026-01-01T23:59") == Growth()
     assert fail("3") == Growth()
     assert fail("1") == Growth(time=2)
     assert fail("2") == Growth(time=2, memory=2)
-    assert find_growth_of_job("observe_parity", ["torch-1"], 1, tmp_path) == Growth()
+    assert compute_growth_of_job("observe_parity", ["torch-1"], 1, tmp_path) == Growth()

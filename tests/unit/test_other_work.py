@@ -55,7 +55,7 @@ def sibling(one_core, tmp_path):
 
 def test_a_busy_process_of_another_run_is_seen(sibling):
     """What other programs have of the cores is in both shares."""
-    cores = other_work.find_cores(other_work.find_run("results/attempts/b"))
+    cores = other_work.read_allowed_cores(other_work.list_run_processes("results/attempts/b"))
     process, started = psutil.Process(sibling), time.monotonic()
     before = process.cpu_times()
     of_another, own = measure("results/attempts/b", "results/attempts/a", seconds=3.0)
@@ -67,8 +67,8 @@ def test_a_busy_process_of_another_run_is_seen(sibling):
 
 def test_processes_of_the_run_are_not_others(sibling):
     """The sibling is no descendant of this process; its arguments tell that it belongs to the run."""
-    assert sibling in {process.pid for process in other_work.find_run("results/attempts/a")}
-    assert sibling not in {process.pid for process in other_work.find_run("results/attempts/b")}
+    assert sibling in {process.pid for process in other_work.list_run_processes("results/attempts/a")}
+    assert sibling not in {process.pid for process in other_work.list_run_processes("results/attempts/b")}
 
 
 def test_too_short_a_time_gives_no_share(one_core):
@@ -112,8 +112,8 @@ def test_other_processes_on_the_gpus_count_whenever_they_are_seen(monkeypatch, p
 
 def test_processes_of_the_run_that_start_or_end_in_between_are_its_own(monkeypatch):
     own = [[SimpleNamespace(pid=1), SimpleNamespace(pid=2)], [SimpleNamespace(pid=1), SimpleNamespace(pid=3)]]
-    monkeypatch.setattr(other_work, "find_run", lambda marker: own.pop(0))
-    monkeypatch.setattr(other_work, "find_cores", lambda processes: {0})
+    monkeypatch.setattr(other_work, "list_run_processes", lambda marker: own.pop(0))
+    monkeypatch.setattr(other_work, "read_allowed_cores", lambda processes: {0})
     monkeypatch.setattr(other_work, "read_cpu_s", lambda processes: 0.0)
     monkeypatch.setattr(other_work, "list_gpu_pids", lambda uuids: {1, 2} if own else {1, 3})
     others = OtherWork("results/attempts/a", ["GPU-1"])

@@ -37,7 +37,7 @@ QUOTED = [
     "INTERNAL: All algorithms tried for %cudnn-conv = (f32[9,1]) failed. Falling back to default algorithm.  "
     "Per-algorithm errors:\n  RESOURCE_EXHAUSTED: Out of memory while trying to allocate 2147483648 bytes.",
 ]
-DOUBTFUL = [
+AMBIGUOUS_MESSAGES = [
     "GET was unable to find an engine to execute this computation",
     "FIND was unable to find an engine to execute this computation",
     "cuDNN error: CUDNN_STATUS_NOT_INITIALIZED",
@@ -77,7 +77,7 @@ def test_a_failed_allocation_of_a_library_is_out_of_memory(message):
     assert Framework.explain_out_of_memory(RuntimeError(message)) == message.splitlines()[0]
 
 
-@pytest.mark.parametrize("message", DOUBTFUL)
+@pytest.mark.parametrize("message", AMBIGUOUS_MESSAGES)
 def test_a_library_that_finds_no_algorithm_is_out_of_memory_on_a_full_device_alone(message, fill):
     """It says the same if the layer has no algorithm."""
     fill(0.3)
@@ -89,11 +89,11 @@ def test_a_library_that_finds_no_algorithm_is_out_of_memory_on_a_full_device_alo
 
 def test_without_a_gpu_nobody_knows_that_its_memory_is_full(monkeypatch):
     FakeNvml([]).install(monkeypatch)
-    assert not Framework.explain_out_of_memory(RuntimeError(DOUBTFUL[0]))
+    assert not Framework.explain_out_of_memory(RuntimeError(AMBIGUOUS_MESSAGES[0]))
 
 
 @pytest.mark.parametrize("error", OTHER, ids=str)
-def test_other_errors_stay_what_they_are_on_a_full_device_too(error, fill):
+def test_a_full_device_does_not_relabel_other_errors(error, fill):
     fill(0.97)
     assert not Framework.explain_out_of_memory(error)
 
@@ -161,7 +161,7 @@ def test_a_run_that_has_no_room_for_another_batch_after_training_is_done_all_the
     assert len(backend.told) == num_told and backend.told[-1] == math.inf
 
 
-def test_a_process_whose_neighbour_has_no_room_knows_no_rate_either():
+def test_no_process_has_a_rate_if_one_lacks_memory():
     backend = Full()
     backend.room, backend.others_fail = 100, True
     rate, problem = measure_host_to_device(backend, make_spec(device_kind="cuda"), make_data(), backend.clock)

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.code import LIBRARY, find_training_code, hash_reference, hash_weights
+from howmanygpus.plan.invalidation.code import LIBRARY, collect_training_code, hash_reference, hash_weights
 from howmanygpus.plan.invalidation.syntax import read_code
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.training import TrainingRules
@@ -73,17 +73,17 @@ def read_parameters(plan: Plan) -> dict[str, tuple]:
     return found | {"weights": (hash_weights(folder),), "reference": (hash_reference(folder),)}
 
 
-def find_changes(before: dict, after: dict) -> set[str]:
+def list_changes(before: dict, after: dict) -> set[str]:
     return {name for name in before if before[name] != after[name]}
 
 
-def test_code_reruns_what_executes_it_alone(tmp_path):
+def test_changed_code_reruns_only_jobs_that_execute_it(tmp_path):
     net = tmp_path / "net"
     (net / "parts.py").write_text("STRIDE = 2\n")
     edit(net / "torch.py", "import torch\n", "import torch\n\nfrom .parts import STRIDE\n")
     before = read_parameters(make_plan())
     edit(net / "torch.py", "class SiluNet", "# A comment.\nclass SiluNet")
-    assert not find_changes(before, read_parameters(make_plan()))
+    assert not list_changes(before, read_parameters(make_plan()))
     for file, old, new, changed in [
         ("parts.py", "2", "3", {"pytorch_ddp", "reference"}),
         ("keras.py", "epsilon=1e-5", "epsilon=1e-4", {"keras_mirrored"}),
@@ -95,10 +95,10 @@ def test_code_reruns_what_executes_it_alone(tmp_path):
             (net / file).write_text(new)
         else:
             edit(net / file, old, new)
-        assert find_changes(before, read_parameters(make_plan())) == changed, file
+        assert list_changes(before, read_parameters(make_plan())) == changed, file
     before = read_parameters(make_plan())
     shutil.move(net, tmp_path / "moved" / "net")
-    assert not find_changes(before, read_parameters(make_plan("moved/net"))), "another place"
+    assert not list_changes(before, read_parameters(make_plan("moved/net"))), "another place"
 
 
 def test_the_layers_that_it_imports_are_code_of_its_runs():
@@ -106,9 +106,9 @@ def test_the_layers_that_it_imports_are_code_of_its_runs():
     layers = {
         f"{LIBRARY}/howmanygpus/train/frameworks/torch/layers/{name}.py" for name in ("conv", "batchnorm", "dense")
     }
-    found = set(find_training_code("pytorch_ddp", folder))
+    found = set(collect_training_code("pytorch_ddp", folder))
     assert layers <= found and not any("layers/relu" in path or "own_models" in path for path in found)
-    assert layers & set(find_training_code("keras_mirrored", folder)) == set()
+    assert layers & set(collect_training_code("keras_mirrored", folder)) == set()
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_every_way_to_import_a_file_of_the_folder_is_followed(tmp_path, line):
     assert names == ["parts.py", "torch.py"]
 
 
-def test_a_folder_that_is_named_again_is_imported_anew(tmp_path):
+def test_a_folder_with_a_reused_name_is_imported_again(tmp_path):
     (tmp_path / "net" / "__init__.py").write_text("from .parts import X\n")
     for value in (1, 2):
         (tmp_path / "net" / "parts.py").write_text(f"X = {value} + 0 * {10**value}\n")

@@ -69,7 +69,7 @@ def test_a_job_on_a_shared_node_requests_its_share(read):
     assert not [option for option in options if option.startswith(absent)]
 
 
-def test_one_of_several_devices_has_to_be_named(read):
+def test_a_device_must_be_named_among_several(read):
     machine = read(a100=A100, v100=A100 | {"devices_per_node": 2})
     with pytest.raises(ConfigError, match="devices: has a100, v100; name the device of the job by --device"):
         choose_device(machine, None)
@@ -87,7 +87,7 @@ def test_one_of_several_devices_has_to_be_named(read):
         ("jobs: 1", None),
     ],
 )
-def test_the_account_is_that_of_the_profile(tmp_path, text, account):
+def test_the_account_comes_from_the_profile(tmp_path, text, account):
     (tmp_path / "config.yaml").write_text(text)
     assert read_account(tmp_path) == account
 
@@ -137,7 +137,7 @@ def test_options_of_sbatch_with_an_open_quote_are_refused_with_the_machine_file(
         read(a100=A100 | {"sbatch_options": "--comment='mine"})
 
 
-def test_snakemake_takes_the_place_of_the_shell_and_gets_what_is_given_to_it():
+def test_snakemake_replaces_the_shell_and_gets_its_arguments():
     script = write_script(Path("profiles/slurm/machine.yaml"), ["--configfile", "my study.yaml"])
     assert script.splitlines()[1] == (
         "exec .venv/bin/snakemake --configfile 'my study.yaml' --profile profiles/local "

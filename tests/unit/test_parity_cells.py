@@ -87,7 +87,7 @@ def test_runs_that_accumulate_have_a_task_of_their_own():
     assert (spec.accumulate, spec.per_device_batch_size, spec.global_batch_size) == (2, 2, GLOBAL_BATCH_SIZE)
 
 
-def test_ranks_of_powersgd_are_told_apart_and_are_none_of_its_absence():
+def test_ranks_of_powersgd_are_distinguished_and_absent_without_it():
     given = {name: VARIANTS[name] for name in ("powersgd", "powersgd2")}
     assert len(verdicts_of(make_plan(variants={"base": {}, "rank": {"powersgd_rank": 4}, **given}))) == 3
 

@@ -8,7 +8,7 @@ from parity.faults import FAMILIES, FAULTS, FAULTS_OF_FP16, FAULTS_OF_NUMBERS, I
 from project import FAKES
 
 
-def test_the_document_is_what_is_generated_now():
+def test_the_document_matches_its_generator():
     assert PATH.read_text() == render(), "docs/parity.md has drifted: run `make references`"
 
 

@@ -29,7 +29,7 @@ def test_variants_of_a_framework_are_rows_of_their_own():
     ]
 
 
-def test_a_page_without_any_check_says_that_nobody_checked():
+def test_a_page_without_checks_states_that_none_was_done():
     named = {"task": "a_task", "framework": "one", "model": "small_cnn"} | CELL
     unchecked = {"status": "not_checked", "reason": "parity: off", "checks": []}
     assert "Nobody checked it here" in render_page(tabulate([named | unchecked]))

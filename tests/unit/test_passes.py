@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from howmanygpus.call.passes import Standing
+from howmanygpus.call.passes import PassState
 from project import ROOT
 
 PROGRAM = """
@@ -32,7 +32,7 @@ def call(statuses: list[int], name: str = "snakemake") -> subprocess.CompletedPr
 
 
 @pytest.mark.parametrize(("statuses", "expected"), [([0, 0, 0], 0), ([0, 1, 0], 1), ([1, 0, 0], 1), ([0, 0, 1], 1)])
-def test_passes_share_a_process_and_the_worst_status_is_that_of_the_call(statuses, expected):
+def test_passes_share_a_process_and_the_call_has_their_worst_status(statuses, expected):
     ended = call(statuses)
     assert ended.returncode == expected, ended.stderr
     passes = [["pass 1 True", "is followed: True"], ["pass 2 True", "is followed: True"], ["pass 3 True"]]
@@ -63,7 +63,7 @@ def test_another_program_that_calls_snakemake_is_not_started_again():
 )
 def test_another_pass_follows_new_runs_and_decided_studies(asked, undecided, asked_then, undecided_then, is_followed):
     before, after = (
-        Standing(frozenset(runs), frozenset(studies))
+        PassState(frozenset(runs), frozenset(studies))
         for runs, studies in ((asked, undecided), (asked_then, undecided_then))
     )
     assert before.is_followed_by(after) == is_followed

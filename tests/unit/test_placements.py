@@ -112,7 +112,7 @@ def answer_all(*cells):
     return answer(runs, compute_scaling(runs, {"weak": [8]}, {}), times, data, jobs, batches, protocols)
 
 
-def test_the_answer_says_what_spreading_costs():
+def test_the_answer_names_the_cost_of_spreading():
     text = answer_all(ONE, TOGETHER, APART)
     assert (
         "- Spread over nodes: 4 cpu devices on 2 nodes give 0.93 of the rate of 4 on 1 node, in pytorch_ddp x 8 images "
@@ -195,7 +195,7 @@ def test_ideal_scaling_begins_at_the_baseline_alone():
     assert dotted == [[200.0, 400.0]]
 
 
-def test_the_figure_names_what_spreading_leaves_of_the_rate(tmp_path):
+def test_the_figure_names_the_fraction_of_the_rate_after_spreading(tmp_path):
     tables = make_tables(*GRIDS["complete"])
     figure = draw(tables, "placement")
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["2 devices x 8 images", "4 devices x 8 images"]

@@ -12,7 +12,7 @@ from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.cluster import ClusterRules
-from howmanygpus.plan.rules.products import Products
+from howmanygpus.plan.rules.products import ProductRules
 from howmanygpus.plan.rules.training import TrainingRules
 from howmanygpus.plan.runs import Run, complete_spec
 from howmanygpus.plan.study.study import Study
@@ -53,7 +53,7 @@ def test_each_device_count_runs_on_each_number_of_nodes_that_can_have_it():
     }
 
 
-def test_what_cannot_be_placed_says_why():
+def test_a_layout_that_cannot_be_placed_has_a_reason():
     layouts = list_layouts(make_plan(num_gpus=[2, 3, 6], num_nodes=[2, 4]))
     assert layouts == {
         (2, 2): "",
@@ -118,10 +118,10 @@ def test_spread_runs_wait_for_the_verdict_over_two_nodes():
     assert spread.verdict.replace("_over-nodes", "") == together.verdict
 
 
-def test_the_preflight_measures_what_can_be_placed():
+def test_the_preflight_measures_layouts_that_can_be_placed():
     changes = {"frameworks": ["pytorch_ddp", "keras_mirrored"], "num_gpus": [1, 3, 4, 8]}
     plan = make_plan(num_nodes=[1, 2], **changes)
-    products = Products(plan, lambda: False, tables.list_tables, figures.list_figures, [])
+    products = ProductRules(plan, lambda: False, tables.list_tables, figures.list_figures, [])
     measured = products.allreduces(SimpleNamespace(study="s"))
     assert measured == [f"results/probe/a100_gpus{name}.json" for name in ("3", "4", "4_nodes2", "8")]
     rules = ClusterRules(plan)
@@ -137,7 +137,7 @@ def test_studies_share_the_bill_of_the_preflight_that_they_need():
         "two": study(**given, num_gpus=[2]),
         "four": study(**given, num_gpus=[2, 4]),
     }
-    products = Products(
+    products = ProductRules(
         Plan({"studies": studies}, CLUSTER), lambda: False, tables.list_tables, figures.list_figures, []
     )
     assert products.studies_on_device(SimpleNamespace(device="a100"), []) == ["one", "two", "four"]
@@ -149,8 +149,8 @@ def test_studies_share_the_bill_of_the_preflight_that_they_need():
 def test_only_a_study_with_several_numbers_of_nodes_has_their_table_and_figure():
     def made(**changes):
         plan = make_plan(**changes)
-        products = Products(plan, lambda: False, tables.list_tables, figures.list_figures, [])
-        return [path for path in products.of_study("s") if "placement" in path]
+        products = ProductRules(plan, lambda: False, tables.list_tables, figures.list_figures, [])
+        return [path for path in products.list_study_products("s") if "placement" in path]
 
     assert made(num_nodes=[1, 2]) == ["results/tables/s/placement.tsv", "results/figures/s/placement.svg"]
     assert made() == made(num_nodes=2) == []

@@ -56,7 +56,7 @@ def test_exclude_can_leave_out_single_repeats():
     assert repeats == {"arrays": {1, 2}, "synthetic": {1}}
 
 
-def test_exclude_leaves_out_what_matches_all_of_its_keys():
+def test_exclude_drops_runs_that_match_all_of_its_keys():
     plan = make_plan(per_device_batch_size=[32, 64], exclude=[{"num_gpus": 2, "per_device_batch_size": 64}])
     assert cells(plan) == [(1, 32), (1, 64), (2, 32)]
 
@@ -163,7 +163,7 @@ def test_no_two_configs_that_are_shipped_name_a_study_alike():
     assert len(names) == len(set(names))
 
 
-def test_a_spec_is_what_the_measured_side_expects():
+def test_a_planned_spec_is_a_valid_run_spec():
     plan = make_plan(variants={"base": {}, "flipped": {"random_flip": True, "optimizer": {"momentum": 0.5}}})
     run = next(run for run in plan.runs.values() if run.variant == "flipped" and run.num_gpus == 2)
     spec = RunSpec.from_dict(plan.studies["small"].spec(run))

@@ -15,7 +15,7 @@ def test_rank_counts_the_classes_above_the_true_one():
     assert rank.tolist() == [0, 2, 1]
 
 
-def test_ties_rank_by_class_so_that_equal_logits_are_right_once():
+def test_ties_of_logits_rank_by_class():
     rank, _ = score_single_label(np.zeros((3, 3)), np.array([0, 1, 2]))
     assert rank.tolist() == [0, 1, 2]
 

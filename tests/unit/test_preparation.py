@@ -14,7 +14,7 @@ from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
 from howmanygpus.prepare.images.decoding import decode
 from howmanygpus.prepare.images.resizing import resize
-from howmanygpus.prepare.listing import _read_task, describe_dataset, read_task
+from howmanygpus.prepare.listing import describe_dataset, read_task, read_task_once
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard, read_records
 from howmanygpus.prepare.sources import OptionError
@@ -29,7 +29,7 @@ COUNTS = {"train/cat": 5, "train/dog": 4, "test/cat": 2, "test/dog": 3}
 
 @pytest.fixture
 def tree(tmp_path):
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
     write_tree(tmp_path / "pets", COUNTS)
     return tmp_path / "pets"
 
@@ -55,7 +55,7 @@ def read_table(path) -> list[dict]:
         return list(csv.DictReader(file, delimiter="\t"))
 
 
-def test_arrays_hold_each_image_in_its_place_however_many_shards_there_are(tree, tmp_path):
+def test_arrays_are_the_same_for_every_number_of_shards(tree, tmp_path):
     for shard_images in (100, 3):
         task = read_task("image_folder", options_of(tree, shard_images=shard_images))
         assert task.num_shards == (1 if shard_images == 100 else 8)
@@ -82,7 +82,7 @@ def test_more_shards_than_files_may_be_open_are_merged(tree, tmp_path):
     verify_hashes(arrays, read_description(arrays)["sha256"])
 
 
-def test_the_description_says_what_the_arrays_are(tree, tmp_path):
+def test_the_description_matches_the_arrays(tree, tmp_path):
     options = options_of(tree)
     described = describe_dataset("image_folder", options)
     assert (described.image_shape, described.num_classes) == ((20, 28, 1), 2)
@@ -167,9 +167,9 @@ def test_the_library_changes_no_pixel(tree, tmp_path, library):
     assert read_description(folders[0]) == read_description(folders[1])
 
 
-def test_a_shard_is_concerned_by_its_own_files_alone(tree):
+def test_a_shard_depends_on_its_own_files_alone(tree):
     def fingerprints():
-        _read_task.cache_clear()
+        read_task_once.cache_clear()
         task = read_task("image_folder", options_of(tree, shard_images=4))
         return [task.fingerprint_shard(shard) for shard in range(task.num_shards)], task.fingerprint_listing()
 
@@ -263,10 +263,10 @@ def test_a_name_that_no_table_could_hold_is_refused(tree):
 
 # A byte that is not UTF-8 becomes half of a surrogate pair in names of files.
 @pytest.mark.parametrize("name", ["caf\udce9", "a\tb"], ids=["Latin-1", "tab"])
-def test_a_class_whose_name_no_table_could_hold_is_refused(tree, name):
+def test_a_class_name_that_breaks_tables_is_refused(tree, name):
     (tree / "train" / "cat").rename(tree / "train" / name)
     for options in (options_of(tree), options_of(tree, train="train", split={"test": 0.5})):
-        _read_task.cache_clear()
+        read_task_once.cache_clear()
         with pytest.raises(OptionError, match=r"has the unprintable name train/'.*\\.*'; rename it") as error:
             describe_dataset("image_folder", options)
         str(error.value).encode()
@@ -279,7 +279,7 @@ def test_folders_with_odd_names_are_told_in_plain_letters(tree):
     str(error.value).encode()
 
 
-def test_what_a_killed_job_left_is_removed(tree, tmp_path):
+def test_the_files_of_a_killed_job_are_removed(tree, tmp_path):
     (tmp_path / ".0.pixels.abcd1234").write_bytes(bytes(10**6))
     task = read_task("image_folder", options_of(tree))
     prepare_shard(task, 0, tmp_path / "0.pixels", tmp_path / "0.tsv")

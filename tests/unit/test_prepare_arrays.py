@@ -75,7 +75,7 @@ def test_test_images_that_are_training_images_are_refused_or_told(tmp_path):
         (np.zeros((23, 5, 7, 3), np.uint8), np.zeros(22), "train labels are not 23 numbers below 4"),
     ],
 )
-def test_a_source_that_does_not_deliver_what_it_describes_is_refused(images, labels, message):
+def test_a_source_is_refused_if_its_arrays_contradict_its_description(images, labels, message):
     arrays = Arrays(images, labels, images, labels)
     with pytest.raises(ValueError, match=message):
         check_part("noise", "train", arrays.train_images, arrays.train_labels, NOISE)

@@ -52,7 +52,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_was_prepared_before_stays_as_it_is(case, tmp_path, monkeypatch):
+def test_earlier_preparations_stay_unchanged(case, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     source, options = CASES[case]
     write_images(FOLDER)

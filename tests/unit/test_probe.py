@@ -6,7 +6,7 @@ import pytest
 
 from howmanygpus.report.probes import tabulate as tabulate_probes
 from howmanygpus.report.tables.allreduce import compute_bus_bandwidth, tabulate
-from howmanygpus.train.preflight.probe import judge, look_around
+from howmanygpus.train.preflight.probe import inspect_node, judge
 from howmanygpus.train.preflight.stacks import find_refusal
 from messages import says
 
@@ -73,7 +73,7 @@ def test_each_difference_is_a_finding(found, expected, level, words):
     assert finding["level"] == level and words in finding["text"]
 
 
-def test_a_gpu_that_shares_the_hosts_memory_is_told_as_such():
+def test_a_gpu_with_shared_memory_is_labelled():
     found = FOUND | {"gpus": [GPU | {"memory_gib": None}]}
     table = tabulate_probes([{"device": "gb10", "found": found, "findings": []}])
     assert list(table[table["what"] == "GPUs"]["value"]) == ["A100, the host's memory, 8.0"]
@@ -81,7 +81,7 @@ def test_a_gpu_that_shares_the_hosts_memory_is_told_as_such():
 
 def test_this_host_can_be_probed_and_tabulated():
     expected = EXPECTED | {"kind": "cpu", "request": None, "network_interface": None, "bind_cores": False}
-    found = look_around(expected)
+    found = inspect_node(expected)
     table = tabulate_probes([{"device": "d", "found": found, "findings": judge(found, expected)}])
     assert "lo 127.0.0.1" in table.set_index("what").loc["interfaces", "value"]
 
@@ -91,7 +91,7 @@ def test_a_driver_that_is_too_old_for_a_stack_is_refused():
     assert says(find_refusal("mxnet-cuda11", "440.33"), "mxnet-cuda11", "450.80 or later", "440.33")
 
 
-def test_bus_bandwidth_counts_what_each_device_sends():
+def test_bus_bandwidth_counts_bytes_sent_per_device():
     """Two devices send the whole array each; very many send it twice."""
     assert compute_bus_bandwidth(2, 1000, 1.0) == pytest.approx(1.048576)
     assert compute_bus_bandwidth(1000, 1000, 1.0) == pytest.approx(2 * 1.048576, rel=2e-3)
@@ -107,6 +107,6 @@ def test_modules_are_tried_in_a_login_shell(tmp_path, monkeypatch, status, said,
     (tmp_path / "bash").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("HOME", str(tmp_path))
-    found = look_around(EXPECTED | {"kind": "cpu", "modules": [["cuda/13"]]})
+    found = inspect_node(EXPECTED | {"kind": "cpu", "modules": [["cuda/13"]]})
     assert found["modules"] == {"cuda/13": f"{said} module load cuda/13" if fails else ""}
     assert found["home"] == {"path": str(tmp_path), "is_folder": True}

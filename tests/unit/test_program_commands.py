@@ -80,7 +80,7 @@ GONE = [
 
 
 @pytest.mark.parametrize(("command", "name"), GONE)
-def test_what_cannot_start_is_named(folder, command, name):
+def test_jobs_that_can_never_start_are_named(folder, command, name):
     assert name in find_words(command)
 
 
@@ -116,7 +116,7 @@ def test_a_misspelt_launcher_is_named_where_programs_are_not_known(folder, key):
         "python3 train.py \\\n  --lr 1",
     ],
 )
-def test_what_can_start_needs_no_word(folder, command):
+def test_a_command_that_can_start_gets_no_warning(folder, command):
     assert find_words(command) == ""
 
 

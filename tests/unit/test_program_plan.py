@@ -11,7 +11,7 @@ import yaml
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.program.checks import doubt_ranks
+from howmanygpus.plan.program.checks import warn_about_ranks
 from howmanygpus.plan.program.study import complete_program_spec
 from howmanygpus.plan.runs import Run
 from howmanygpus.report.tables import describe_table, list_tables, load_table
@@ -60,7 +60,7 @@ def test_a_file_changes_the_settings_by_its_contents_alone(tmp_path):
     assert make_plan().settings != before
 
 
-def test_a_script_whose_change_would_rerun_nothing_is_a_doubt():
+def test_a_script_outside_program_files_gets_a_warning():
     assert make_plan().find_doubts() == []
     (doubt,) = make_plan(program={"files": []}).find_doubts()
     assert doubt.startswith("studies.p.program.files: t.sh is in the command and not here")
@@ -68,10 +68,10 @@ def test_a_script_whose_change_would_rerun_nothing_is_a_doubt():
 
 def test_a_torchrun_that_chooses_its_first_node_is_a_doubt():
     place, command = "studies.p.program", "torchrun --rdzv-backend c10d --rdzv-endpoint {rendezvous} t.py"
-    (doubt,) = doubt_ranks(place, {"command": command}, 2)
+    (doubt,) = warn_about_ranks(place, {"command": command}, 2)
     assert doubt.startswith("studies.p.program.command: ") and "`--node-rank $NODE_RANK " in doubt
-    assert not doubt_ranks(place, {"command": command}, 1)
-    assert not doubt_ranks(place, {"command": "torchrun --node-rank $NODE_RANK t.py"}, 2)
+    assert not warn_about_ranks(place, {"command": command}, 1)
+    assert not warn_about_ranks(place, {"command": "torchrun --node-rank $NODE_RANK t.py"}, 2)
 
 
 def test_a_script_that_is_not_there_is_a_doubt(tmp_path):

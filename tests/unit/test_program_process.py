@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from howmanygpus.train.host.processes import CORES_OF_DEVICES
+from howmanygpus.train.host.processes import DEVICE_CORES_VARIABLE
 from howmanygpus.train.program import process, watching
 from howmanygpus.train.program.process import run
 from howmanygpus.train.program.spec import ProgramSpec
@@ -40,7 +40,7 @@ def make_spec(command: str, start: str = "once", num_gpus: int = 1) -> ProgramSp
     ],
     ids=["outcome", "loss", "half a line"],
 )
-def test_what_is_reported_right_before_a_failure_counts(tmp_path, monkeypatch, written, ends, outcome):
+def test_reports_right_before_a_failure_count(tmp_path, monkeypatch, written, ends, outcome):
     """The program ends before the thread that follows its reports looks again. Half a line is no report."""
     monkeypatch.setattr(watching, "POLL_S", 30.0)
     monkeypatch.setattr(os, "environ", os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
@@ -75,12 +75,12 @@ def test_a_report_that_cannot_be_stored_fails_the_run(tmp_path, report):
         raise OSError(28, "No space left on device")
 
     watcher.progress._write = write
-    watcher.path.open("a").write('{"step": 1}\n') if report is None else watcher.take_output("step 1")
+    watcher.path.open("a").write('{"step": 1}\n') if report is None else watcher.handle_output_line("step 1")
     watcher.close()
     assert watcher.error == "OSError: [Errno 28] No space left on device" and watcher.ended.is_set()
 
 
-def test_the_work_of_others_is_measured_from_the_end_of_the_warmup_to_that_of_the_program(tmp_path):
+def test_other_work_is_measured_from_the_end_of_warmup_to_the_end_of_the_program(tmp_path):
     steps = []
 
     class Others:
@@ -96,7 +96,7 @@ def test_the_work_of_others_is_measured_from_the_end_of_the_warmup_to_that_of_th
     spec.program["report"] = ["step (?P<step>[0-9]+)"]
     watcher = Watcher(spec, AttemptFolder(tmp_path), time.time(), Others())
     for step in range(1, 9):
-        watcher.take_output(f"step {step}")
+        watcher.handle_output_line(f"step {step}")
     watcher.close()
     assert steps == [("start", 3), ("stop", 8)]
     assert watcher.describe_disturbance() == {"other_cpu_frac": 0.25, "other_gpu_processes": 3}
@@ -108,7 +108,7 @@ def test_other_processes_stay_until_the_first_has_looked_at_them(tmp_path):
     attempt.spec.write_text(json.dumps(make_spec("true", "mpirun", num_gpus=2).to_dict()))
     core = str(min(os.sched_getaffinity(0)))
     variables = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}
-    variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", CORES_OF_DEVICES: f"{core};{core}"}
+    variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", DEVICE_CORES_VARIABLE: f"{core};{core}"}
     words = ["--attempt", str(tmp_path), "--started-at", str(time.time())]
     command = [sys.executable, "-m", "howmanygpus.train.program.process", *words]
     environment = os.environ | variables | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}

@@ -43,7 +43,7 @@ PATTERNS = [
         "\x1b7step 12\x1b8",
     ],
 )
-def test_what_a_terminal_does_not_show_hides_no_number(line):
+def test_control_characters_hide_no_number(line):
     (report,) = match_output(PATTERNS, line, 1.0)
     assert report.step == 12
 
@@ -77,16 +77,16 @@ def test_a_metric_may_be_in_per_cent():
     assert (report.epoch, report.metric) == (3, {"accuracy": 0.85})
 
 
-def test_a_metric_of_the_programs_own_has_any_value():
+def test_a_metric_defined_by_a_program_has_any_value():
     assert parse_json('{"epoch": 1, "metric": {"bleu": 41.5}}', 0.0).metric == {"bleu": 41.5}
 
 
-def test_the_ranges_are_those_of_the_metrics():
+def test_the_planner_knows_the_ranges_of_the_metrics():
     found = {name: importlib.import_module(f"howmanygpus.report.metrics.{name}").RANGE for name in list_metrics()}
     assert {name: (low, math.inf if high is None else high) for name, (low, high) in found.items()} == RANGES
 
 
-def test_a_stored_value_that_cannot_be_reaches_nothing():
+def test_an_impossible_stored_value_is_dropped():
     assert read_reported({"accuracy": 0.75}, "accuracy") == 0.75
     assert read_reported({"accuracy": 75.0}, "accuracy") is None
     assert read_reported({"acc": 0.75}, "accuracy") is None

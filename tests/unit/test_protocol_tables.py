@@ -11,11 +11,11 @@ import pytest
 
 from howmanygpus.report.answer import protocols as answer_of_protocols
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
-from howmanygpus.report.figures.protocols import DOUBT_NOTE, PLACES_NOTE
+from howmanygpus.report.figures.protocols import RANKS_NOTE, UNSURE_NOTE
 from howmanygpus.report.files import write_table
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, identify
-from howmanygpus.report.published.protocols import WORDS, leave_out_unfair
+from howmanygpus.report.published.protocols import WORDS, drop_unfair
 from howmanygpus.report.quality.predictions import Predictions
 from howmanygpus.report.tables import batch_sizes, protocols, scaling, time_to_accuracy, variants
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
@@ -171,9 +171,9 @@ def test_no_table_of_comparisons_has_a_run_under_a_protocol():
     assert set(batch_sizes.tabulate(plan, runs, times, noise)["variant"]) == {"base"}
 
 
-def test_no_figure_but_those_that_mark_them_gets_runs_under_a_protocol():
+def test_only_figures_that_mark_protocols_get_protocol_runs():
     runs, evaluations = make_runs({"framework": "a"}, {"framework": "a", "variant": "own_augmentation"})
-    kept = leave_out_unfair({"runs": runs, "evaluations": evaluations, "allreduce": pd.DataFrame({"device": ["d"]})})
+    kept = drop_unfair({"runs": runs, "evaluations": evaluations, "allreduce": pd.DataFrame({"device": ["d"]})})
     assert [len(table) for table in kept.values()] == [1, 1, 1]
     assert [name for name in list_figures() if describe_figure(name).shows_unfair] == ["protocols", "run_grid"]
 
@@ -220,15 +220,15 @@ def test_the_figure_names_effects_and_places():
     assert [title.startswith("not comparable: ") for title in titles] == [True, False] * 2, "a row for each protocol"
     assert labels[0] == ["b, 2 devices", "b, 1 device", "a, 1 device"]
     assert texts[0] == ["0.5", "0.66   2 \N{RIGHTWARDS ARROW} 1", "0.343   1 \N{RIGHTWARDS ARROW} 2"]
-    assert texts[3] == ["-0.1   1 \N{RIGHTWARDS ARROW} 2?"] and DOUBT_NOTE in figure.axes[3].get_xlabel()
-    assert PLACES_NOTE in figure.axes[0].get_xlabel() and DOUBT_NOTE not in figure.axes[0].get_xlabel()
+    assert texts[3] == ["-0.1   1 \N{RIGHTWARDS ARROW} 2?"] and UNSURE_NOTE in figure.axes[3].get_xlabel()
+    assert RANKS_NOTE in figure.axes[0].get_xlabel() and UNSURE_NOTE not in figure.axes[0].get_xlabel()
 
 
 def describe(*rows, **given):
     return answer_of_protocols.describe_protocols(compute(*rows, **given))
 
 
-def test_the_answer_says_what_each_protocol_changes_and_whether_the_order_does():
+def test_the_answer_names_the_effect_of_each_protocol_and_changes_of_rank():
     (line,) = describe(*two_frameworks(5.0, 6.0), first_epoch_inside=True)
     assert line.startswith(
         "Not comparable, the first epoch is inside, with first step, compilation and warm-up (1 cpu device x 8 images, "

@@ -7,7 +7,7 @@ from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import study_defaults
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.study.published import describe_protocols, list_published
-from howmanygpus.report.outcomes import find_changes
+from howmanygpus.report.outcomes import list_changes
 from howmanygpus.report.published.protocols import WORDS
 from project import study
 
@@ -59,7 +59,7 @@ def test_without_protocols_everything_is_as_before_the_key():
     assert all(plain.studies["s"].spec(run)["eval_batchnorm"] == "running" for run in plain.studies["s"].runs)
     spec = plain.studies["s"].spec(plain.studies["s"].runs[0])
     old = {"spec": {key: value for key, value in spec.items() if key != "eval_batchnorm"}}
-    assert find_changes(spec, old, {}) == [], "a run that is older than the key did the same"
+    assert list_changes(spec, old, {}) == [], "a run that is older than the key did the same"
 
 
 def test_images_of_whole_batches_or_a_number_of_images_are_evaluated():

@@ -10,7 +10,7 @@ import pytest
 
 from howmanygpus.plan.config.schema import read_schema
 from howmanygpus.plan.networks import list_pretrained, read_model
-from howmanygpus.plan.study.check_starts import list_shapes
+from howmanygpus.plan.study.check_initial_weights import list_shapes
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
 from howmanygpus.prepare.acquire.published import ADDRESS, NAME, find_file
 from howmanygpus.prepare.weights import MisfitError, adapt
@@ -52,7 +52,7 @@ def rename(arrays: dict, *pairs: tuple[str, str]) -> dict:
 
 
 @pytest.mark.parametrize("model", list_pretrained())
-def test_every_published_array_becomes_one_of_the_network(model):
+def test_every_published_array_is_assigned_to_an_array_of_the_network(model):
     arrays = number_arrays(model)
     weights, dropped = convert(model, arrays)
     assert {name: array.shape for name, array in weights.items()} == list_shapes(model, IMAGE_SHAPE, NUM_CLASSES)

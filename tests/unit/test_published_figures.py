@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from figured import GRIDS, make_tables
-from howmanygpus.plan.study.published import find_columns, list_published, read_rows
+from howmanygpus.plan.study.published import list_published, list_published_columns, read_rows
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.price import describe_price, summarize_prices
 from howmanygpus.report.published.panels import describe_batch, title_published
@@ -106,14 +106,14 @@ def test_a_price_names_a_target_that_was_not_reached():
         (float("nan"), "published (year not"),
     ],
 )
-def test_a_year_is_whole_although_others_of_its_column_are_missing(year, words):
+def test_years_are_integers_in_a_column_with_missing_values(year, words):
     assert title_published("M60", year, "real images").startswith(words)
 
 
 @pytest.mark.parametrize(
     ("num_gpus", "size", "words"), [(4, 256, "4 x 64"), (4.0, 256.0, "4 x 64"), (4.0, float("nan"), "4")]
 )
-def test_numbers_of_devices_are_whole_although_others_of_their_column_are_missing(num_gpus, size, words):
+def test_device_counts_are_integers_in_a_column_with_missing_values(num_gpus, size, words):
     assert describe_batch(num_gpus, size) == words
 
 
@@ -160,7 +160,7 @@ STUDIES = [(name, model) for name in FILES for model in sorted({row["model"] for
 @pytest.mark.parametrize("grid", ["complete", "nothing run"])
 @pytest.mark.parametrize(("name", "model"), STUDIES)
 def test_all_figures_planned_for_a_table_and_a_network_show_its_numbers(tmp_path, name, model, grid):
-    columns = find_columns({"model": model, "published": name})
+    columns = list_published_columns({"model": model, "published": name})
     planned = [figure for figure in list_figures() if columns.intersection(describe_figure(figure).needs_published)]
     for figure in planned:
         drawn = titles(draw(tmp_path, figure, (name, model), grid))

@@ -15,7 +15,7 @@ from howmanygpus.plan.study.published import (
     list_published,
     read_rows,
 )
-from howmanygpus.prepare.listing import _read_task
+from howmanygpus.prepare.listing import read_task_once
 from pictures import SHARED_DATA
 from project import ROOT
 
@@ -37,9 +37,9 @@ KNOWN = {
 
 @pytest.fixture(autouse=True)
 def forget():
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
     yield
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
 
 
 def read(name: str) -> dict:
@@ -142,7 +142,7 @@ def test_each_published_result_stands_beside_some_study_and_some_sample():
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_each_study_says_what_it_is_compared_with_and_in_what_it_differs(name):
+def test_each_published_study_names_its_source_and_its_deviations(name):
     for study in read(name)["studies"].values():
         assert list_names(study["published"])[0] == name and len(study["deviations"]) >= 2
         assert bool(list_files(study["published"])) == (name != "input_pipeline")
@@ -150,7 +150,7 @@ def test_each_study_says_what_it_is_compared_with_and_in_what_it_differs(name):
         assert all(text.endswith(".") and len(text.split()) > 3 for text in study["deviations"])
 
 
-def test_a_folder_that_is_not_there_is_named_with_what_to_do(tmp_path, monkeypatch):
+def test_a_missing_folder_is_named_with_the_remedy(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, dataset in (("chexnet", "chexnet"), ("birds", "birds")):
         with pytest.raises(

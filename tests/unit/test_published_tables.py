@@ -14,9 +14,9 @@ from howmanygpus.plan.study.published import (
     check_published,
     choose_rows,
     describe_sources,
-    find_columns,
     list_files,
     list_published,
+    list_published_columns,
 )
 from howmanygpus.report.accounting import bill
 from howmanygpus.report.metrics import list_metrics
@@ -94,7 +94,7 @@ def test_rates_follow_from_images_and_minutes(series):
             assert round(row["images_per_s"]) == expected and row["is_computed"]
 
 
-def test_birds_cost_what_the_hours_of_their_machines_cost():
+def test_the_price_of_the_birds_study_follows_from_machine_hours():
     """The source prints seconds and prices; its machines are billed as a whole, like an exclusive node."""
     table = read("birds")
     assert table["images_per_s"].round().tolist() == [326, 1005, 1107]
@@ -155,8 +155,8 @@ def test_a_study_stands_beside_several_tables_with_the_numbers_of_its_network():
     paths = [FILES["birds"], FILES["reference_points"], FOLDER / "sources.tsv"]
     table = tabulate({"study": "s", "config": config}, paths)
     assert set(table["source"]) == {"birds", "lambda", "nvidia", "timm", "mlperf"}, "airbench is of another network"
-    assert EPOCHS_BY_BATCH in find_columns(config)
-    assert EPOCHS_BY_BATCH not in find_columns(config | {"model": "densenet121"})
+    assert EPOCHS_BY_BATCH in list_published_columns(config)
+    assert EPOCHS_BY_BATCH not in list_published_columns(config | {"model": "densenet121"})
 
 
 def test_a_wrong_table_is_named(tmp_path):
@@ -174,11 +174,11 @@ def test_a_wrong_table_is_named(tmp_path):
         assert str(path) in str(caught.value)
 
 
-def test_the_planner_knows_the_tables_and_what_they_have():
+def test_the_planner_knows_the_columns_of_the_tables():
     birds, chexnet = ({"model": "resnet50", "published": name} for name in ("birds", "chexnet"))
-    assert find_columns(birds) >= {"price", "quality"} and "price" not in find_columns(chexnet)
+    assert list_published_columns(birds) >= {"price", "quality"} and "price" not in list_published_columns(chexnet)
     nothing = {"model": "resnet50", "published": None}
-    assert find_columns(nothing) == set() and describe_sources(nothing) == list_files(None) == []
+    assert list_published_columns(nothing) == set() and describe_sources(nothing) == list_files(None) == []
     dogs = {"model": "resnet44", "published": "dogs"}
     assert [row["source"] for row in describe_sources(dogs)] == ["dogs", "keras_feeding"]
     with pytest.raises(ConfigError, match=r'studies.a.published: "bird" is no table of workflow/published/, .*birds'):
@@ -191,4 +191,4 @@ def test_a_source_without_numbers_is_named_and_has_no_table():
     course = {"model": "alexnet", "published": "input_pipeline"}
     check_published("studies.a", "input_pipeline")
     assert [row["authors"] for row in describe_sources(course)] == ["NVIDIA Deep Learning Institute"]
-    assert find_columns(course) == set() and list_files(course["published"]) == []
+    assert list_published_columns(course) == set() and list_files(course["published"]) == []

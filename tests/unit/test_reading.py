@@ -47,10 +47,10 @@ def test_a_run_of_less_than_an_epoch_reads_only_its_own_images(folder):
 
 
 def test_images_that_memory_cannot_hold_are_not_read(folder, read, monkeypatch):
-    monkeypatch.setattr(reading, "find_free_bytes", lambda: 43_000 / 0.8 - 1)
+    monkeypatch.setattr(reading, "compute_free_bytes", lambda: 43_000 / 0.8 - 1)
     assert not read_images(make_spec(), with_files(folder), 2)
     assert read == []
-    monkeypatch.setattr(reading, "find_free_bytes", lambda: 43_000 / 0.8 + 1)
+    monkeypatch.setattr(reading, "compute_free_bytes", lambda: 43_000 / 0.8 + 1)
     assert read_images(make_spec(), with_files(folder), 2)
 
 

@@ -91,7 +91,7 @@ def test_every_event_has_its_time_since_the_launcher_started(do_run):
     assert BEFORE_S <= outcome["init_s"] <= moments[0] <= moments[-1] <= outcome["wall_time_s"] < 2 * BEFORE_S
 
 
-def test_the_recorded_phases_have_the_seconds_of_what_was_done_in_them(do_run):
+def test_the_recorded_phases_have_the_durations_of_their_work(do_run):
     class Slow(Backend):
         def train_step(self, images, learning_rate):
             time.sleep(0.003)
@@ -160,7 +160,7 @@ def test_a_clock_that_is_set_makes_a_clock_mismatch(do_run, monkeypatch, by_s, w
 
 
 @pytest.mark.parametrize("clock", [time.perf_counter, time.monotonic])
-def test_a_clock_that_nobody_sets_agrees_with_that_of_the_hardware(do_run, monkeypatch, clock):
+def test_an_unset_clock_agrees_with_the_hardware_clock(do_run, monkeypatch, clock):
     monkeypatch.setattr(train, "TrainingLoop", functools.partial(TrainingLoop, clock=clock))
     outcome, _ = do_run(EndingLate, window_steps=1)
     assert (outcome["status"], outcome["reason"]) == ("completed", "")

@@ -55,7 +55,7 @@ def test_every_framework_starts_somehow_and_has_a_loader_or_none():
         assert all(TABLES[name]().count(f"`{framework}`") == 1 for framework in FRAMEWORKS), name
 
 
-def test_values_and_defaults_are_those_of_the_schema():
+def test_values_and_defaults_match_the_schema():
     rows = {line.split("`")[1]: line for line in TABLES["study_keys"]().splitlines()[2:]}
     assert list(rows) == list(read_schema("config")["$defs"]["study"]["properties"])
     assert rows["dataset"].startswith("| `dataset` | text | required |")

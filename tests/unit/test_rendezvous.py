@@ -13,10 +13,10 @@ from howmanygpus.train.start.rendezvous import (
     PORTS,
     RendezvousError,
     announce,
-    find_address,
     is_free,
     read_all,
     reserve_port,
+    resolve_address,
     wait_for_all,
 )
 from project import ROOT
@@ -94,12 +94,12 @@ def test_missing_processes_are_named(tmp_path):
 
 def test_an_unknown_interface_is_refused_with_a_list_of_the_known_ones():
     with pytest.raises(RendezvousError, match=r"network_interface ib7 is not among those of .*: .*lo"):
-        find_address(Placement("slurm", network_interface="ib7"))
-    assert find_address(Placement("slurm", network_interface="lo")) == "127.0.0.1"
-    assert find_address(Placement("slurm", rendezvous_suffix="-ib")) == f"{os.uname().nodename}-ib"
+        resolve_address(Placement("slurm", network_interface="ib7"))
+    assert resolve_address(Placement("slurm", network_interface="lo")) == "127.0.0.1"
+    assert resolve_address(Placement("slurm", rendezvous_suffix="-ib")) == f"{os.uname().nodename}-ib"
 
 
 def test_processes_of_one_machine_need_no_address_of_its_name(monkeypatch):
     """As on a laptop whose name no service knows."""
     monkeypatch.setattr(rendezvous.socket, "gethostname", lambda: "nameless.invalid")
-    assert find_address(Placement()) == "127.0.0.1"
+    assert resolve_address(Placement()) == "127.0.0.1"

@@ -41,7 +41,7 @@ def list_left(results, study):
     return sorted(path.parent.name for path in (results / "results" / "runs" / study).rglob("run.json"))
 
 
-def test_only_disturbed_runs_are_set_aside_and_those_done_again_stay(results):
+def test_only_disturbed_runs_are_set_aside_and_repeated_runs_stay(results):
     assert retry(results, "--disturbed", "--study", "one").returncode == 0
     assert (list_left(results, "one"), list_left(results, "two")) == (["b", "c", "d"], ["a"])
     assert len(list((results / "results" / "attempts" / "one" / "a").rglob("run.json"))) == 1

@@ -9,7 +9,7 @@ import pytest
 
 from howmanygpus.train.host.stderr_log import tee_stderr
 from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.start.endings import explain_crashes, find_crash
+from howmanygpus.train.start.endings import explain_crashes, read_crash
 from howmanygpus.train.start.settling import TERMINATED
 from messages import says
 from project import ROOT
@@ -36,7 +36,7 @@ def explain(tmp_path):
         attempt.said.write_text(said)
         for rank, line in errors.items():
             attempt.error_of(rank).write_text(f"Traceback (most recent call last):\n  File x\n{line}\n")
-        found = find_crash(attempt, exit_status)
+        found = read_crash(attempt, exit_status)
         assert found["status"] == "crashed"
         return found["reason"]
 
@@ -47,13 +47,13 @@ def label(rank: int, text: str) -> str:
     return "".join(f"[{rank}]<stderr>:{line}\n" for line in text.splitlines())
 
 
-def test_a_killed_process_of_horovodrun_is_named_before_those_that_have_lost_it(explain):
+def test_the_killed_process_of_horovodrun_is_named_before_its_peers(explain):
     said = label(1, "Killed") + label(0, UNCAUGHT + CLOSED) + label(0, "Terminated")
     said += NAMED_BY_HOROVODRUN.format(rank=1, status=137)
     assert says(explain(said, {0: SHUT_DOWN}), "process 1", "first", "SIGKILL", "process 0", CLOSED)
 
 
-def test_a_process_that_gloo_has_aborted_is_quoted_by_its_own_words(explain):
+def test_a_process_aborted_by_gloo_is_quoted(explain):
     timeout = "[/build/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 300000ms for recv operation"
     said = label(0, UNCAUGHT + CLOSED) + label(1, ABORTED.format(words=timeout)) + label(1, "Aborted")
     said += NAMED_BY_HOROVODRUN.format(rank=1, status=134)
@@ -79,7 +79,7 @@ def test_an_abort_is_quoted_if_nobody_names_the_process(explain):
 @pytest.mark.parametrize(
     "said", ["", "srun: error: node1: tasks 0-1: Terminated\n", NAMED_BY_HOROVODRUN.format(rank=0, status=143)]
 )
-def test_processes_that_were_told_to_end_are_left_to_the_scheduler_to_explain(explain, said):
+def test_terminated_processes_are_explained_by_the_scheduler(explain, said):
     assert explain(said, {}, 143) in TERMINATED
 
 
@@ -88,9 +88,9 @@ def test_only_slurm_says_that_a_host_had_no_memory(tmp_path):
     attempt = AttemptFolder(tmp_path)
     attempt.error_of(0).write_text("RuntimeError: CUDA error: out of memory")
     attempt.said.write_text("torch.OutOfMemoryError: CUDA out of memory. Out Of Memory\n")
-    assert find_crash(attempt, 1)["status"] == "crashed"
+    assert read_crash(attempt, 1)["status"] == "crashed"
     attempt.said.write_text("slurmstepd: error: Detected 1 oom-kill event in StepId=7.0.\n")
-    assert find_crash(attempt, 1)["status"] == "host_out_of_memory"
+    assert read_crash(attempt, 1)["status"] == "host_out_of_memory"
 
 
 def test_crashes_of_the_gate_are_explained_by_what_each_left_behind(tmp_path):
@@ -106,7 +106,7 @@ def test_crashes_of_the_gate_are_explained_by_what_each_left_behind(tmp_path):
     assert explain_crashes(tmp_path / "none.json") == ""
 
 
-def test_what_is_said_is_passed_on_and_read_also_if_it_cannot_be_kept(tmp_path, capfd):
+def test_stderr_is_passed_on_even_if_it_cannot_be_stored(tmp_path, capfd):
     """A process whose lines nobody reads would wait for ever."""
     lines = 20_000
     program = f"import sys\nfor i in range({lines}): print('é' * 40, i, file=sys.stderr)\n"
@@ -121,7 +121,7 @@ def test_what_is_said_is_passed_on_and_read_also_if_it_cannot_be_kept(tmp_path, 
     assert kept.count("\n") == lines and kept.endswith("\ufffd")
 
 
-def test_what_is_said_is_kept_in_a_locale_that_lacks_its_characters(tmp_path):
+def test_stderr_is_kept_in_a_locale_without_its_characters(tmp_path):
     """The words of other programs need not be in the locale's encoding. An error would leave the writers blocked."""
     keep = "import pathlib, sys; from howmanygpus.train.host.stderr_log import tee_stderr as keep; "
     keep += f"keep(sys.stdin.buffer, pathlib.Path({str(tmp_path / 'said.txt')!r})).join()"
@@ -132,4 +132,4 @@ def test_what_is_said_is_kept_in_a_locale_that_lacks_its_characters(tmp_path):
     ended = subprocess.run([sys.executable, "-c", keep], input=said, env=environment, capture_output=True, timeout=300)
     assert ended.returncode == 0 and ended.stderr.count(b"\n") == lines + 2
     assert (tmp_path / "said.txt").read_text(encoding="utf-8").endswith(ABORTED.format(words=CLOSED))
-    assert find_crash(AttemptFolder(tmp_path), 134)["reason"] == CLOSED
+    assert read_crash(AttemptFolder(tmp_path), 134)["reason"] == CLOSED

@@ -14,7 +14,7 @@ from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import RecordError, check_record, read_definitions, read_record, write_record
 from howmanygpus.train.spec import RunSpec
 from howmanygpus.train.start import settling
-from howmanygpus.train.start.launch import Work, publish, write_end
+from howmanygpus.train.start.launch import RunModule, publish, write_end
 from howmanygpus.train.start.settling import list_leftovers
 from records import JOB, MEASURED, make_attempt, make_run
 from specs import make_spec
@@ -22,7 +22,7 @@ from stored import FIXED
 
 DEFINITIONS = read_definitions()
 MISSING, SPEC = object(), make_spec().to_dict()
-NOTHING = Work("", lambda spec: {}, lambda spec, attempt: None)
+NOTHING = RunModule("", lambda spec: {}, lambda spec, attempt: None)
 
 
 def find_undescribed(rule: dict, place: str) -> list[str]:
@@ -133,7 +133,7 @@ def test_a_wrong_record_is_not_published(tmp_path, changes):
     assert attempt.events.read_text() == "measured\n", "what was measured is kept"
 
 
-def test_last_words_that_violate_the_schema_are_reduced_to_what_is_certain(tmp_path):
+def test_an_invalid_outcome_is_reduced_to_its_certain_parts(tmp_path):
     attempt = AttemptFolder(tmp_path)
     write_end(attempt, make_attempt(make_spec(), "time_limit", host={"hostname": "h"}))
     record = read_record(attempt.record)
@@ -147,7 +147,7 @@ GIVE_WAY = ["processes-1/telemetry.node0.csv", "processes-1/spec.json", "events.
 
 
 @pytest.mark.parametrize("needed", range(len(GIVE_WAY) + 1))
-def test_on_a_full_disk_other_files_give_way_to_the_last_words(tmp_path, monkeypatch, needed):
+def test_a_full_disk_keeps_the_reason_and_drops_other_files(tmp_path, monkeypatch, needed):
     """There is room when so many files are gone; no more than these are lost."""
     attempt, write = AttemptFolder(tmp_path), settling.write_json_atomic
     stays = ["owner.json", "replaced.json", "spec.json", "placement.json"]

@@ -4,7 +4,7 @@ import pytest
 
 from howmanygpus.prepare.acquire.acquisition import Download
 from howmanygpus.prepare.acquire.downloading import AcquisitionError, fetch
-from howmanygpus.report.outcomes import find_changes
+from howmanygpus.report.outcomes import list_changes
 from howmanygpus.surroundings.secrets import hide_everywhere, hide_in_addresses
 
 
@@ -29,10 +29,10 @@ def test_passwords_and_signatures_are_hidden_in_addresses_alone(given, shown):
 def test_the_record_of_a_run_is_compared_without_its_credentials():
     planned = {"program": {"command": "get https://h/x?token=abc"}, "steps": 4}
     record = {"spec": hide_everywhere(planned)}
-    assert find_changes(planned, record, {}) == []
-    assert find_changes(planned | {"steps": 5}, record, {}) == ["steps"]
+    assert list_changes(planned, record, {}) == []
+    assert list_changes(planned | {"steps": 5}, record, {}) == ["steps"]
     other = {"program": {"command": "get https://h/y?token=abc"}}
-    assert find_changes(other, record, {}) == ["program"]
+    assert list_changes(other, record, {}) == ["program"]
 
 
 def test_a_download_that_fails_does_not_say_its_signature(tmp_path, capsys):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from howmanygpus.train.host.processes import see_end
+from howmanygpus.train.host.processes import wait_for_end
 
 SLEEPING = [sys.executable, "-c", "input()"]
 
@@ -18,23 +18,23 @@ def child():
 
 
 def test_the_end_is_seen_and_the_exit_status_left_for_the_caller(child):
-    assert see_end(child.pid, 0.01) is False
+    assert wait_for_end(child.pid, 0.01) is False
     child.stdin.close()
-    assert see_end(child.pid, 60.0) is True
+    assert wait_for_end(child.pid, 60.0) is True
     assert child.wait() == 1
 
 
 def test_a_timeout_may_be_longer_than_the_kernel_accepts(child):
     child.kill()
-    assert see_end(child.pid, 1e9) is True
+    assert wait_for_end(child.pid, 1e9) is True
 
 
 @pytest.mark.parametrize("reason", [PermissionError(), AttributeError()])
-def test_kernels_that_cannot_tell_are_told_apart(reason, child, monkeypatch):
+def test_kernels_without_pidfd_are_detected(reason, child, monkeypatch):
     """Older kernels, and containers that forbid the call."""
 
     def refuse(pid):
         raise reason
 
     monkeypatch.setattr(os, "pidfd_open", refuse)
-    assert see_end(child.pid, 0.01) is None
+    assert wait_for_end(child.pid, 0.01) is None

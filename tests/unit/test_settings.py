@@ -45,7 +45,7 @@ def test_the_schema_has_the_settings_of_a_study_and_a_variant_in_the_order_of_th
     assert "eval_batchnorm" not in study
 
 
-def test_defaults_are_those_of_a_study():
+def test_defaults_match_the_schema_of_a_study():
     defaults, usual = list_defaults(), study_defaults()
     assert defaults["optimizer"] | {"by_framework": {}} == usual["optimizer"]
     others = [key for key in TRAINING_KEYS if key != "optimizer"]

@@ -12,12 +12,12 @@ from howmanygpus.ledger.recording import describe_job
 from howmanygpus.site.slurm import Job
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start import settling
-from howmanygpus.train.start.calls import find_birth, identify_folder
+from howmanygpus.train.start.calls import identify_folder, read_start_ticks
 from howmanygpus.train.start.settling import (
     OlderResultsError,
     Owner,
+    complete_attempts,
     refuse_older_results,
-    settle,
 )
 from listing import noticing
 from pretending import AWAY, FORGOTTEN, pretend
@@ -42,7 +42,7 @@ def test_an_attempt_that_a_quota_ended_is_disk_full(tmp_path, reason, status):
     path = tmp_path / "attempt" / "attempt.json"
     path.parent.mkdir()
     path.write_text(json.dumps({"status": "crashed", "reason": reason}))
-    assert settle(tmp_path) == []
+    assert complete_attempts(tmp_path) == []
     assert json.loads(path.read_text())["status"] == status
 
 
@@ -57,7 +57,7 @@ def test_a_record_that_a_full_disk_does_not_take_is_left_to_a_later_call(tmp_pat
 
         monkeypatch.setattr(settling, "write_json_atomic", write)
         with pytest.raises(OSError) if refused else nullcontext():
-            settle(tmp_path)
+            complete_attempts(tmp_path)
 
 
 @pytest.mark.parametrize("file", ["cell.log", "cell/notes.txt"])
@@ -83,13 +83,13 @@ def test_each_folder_of_logs_is_listed_once(tmp_path):
 
 @pytest.mark.parametrize(("ticks", "status"), [(0, "running"), (1, "killed")])
 def test_a_later_process_of_the_same_number_is_not_the_launcher(tmp_path, ticks, status):
-    born = find_birth(os.getpid()) - ticks
+    born = read_start_ticks(os.getpid()) - ticks
     attempt, pid, host = tmp_path / "attempt", os.getpid(), os.uname().nodename
     attempt.mkdir()
     record = {"status": "running", "reason": "", "pid": pid, "host": {"hostname": host}}
     (attempt / "attempt.json").write_text(json.dumps(record))
     Owner("here", identify_folder(), None, None, host, pid, born).write(attempt / settling.OWNER)
-    settle(tmp_path)
+    complete_attempts(tmp_path)
     assert json.loads((attempt / "attempt.json").read_text())["status"] == status
 
 
@@ -99,7 +99,7 @@ def test_a_job_that_has_not_ended_leaves_its_attempt_running(tmp_path, monkeypat
     path.parent.mkdir()
     path.write_text(json.dumps({"status": "running", "reason": "", "job": {"id": "7", "restarts": 0}}))
     monkeypatch.setattr(settling, "look_up", lambda job: Job(job, state))
-    assert settle(tmp_path) == [] and json.loads(path.read_text())["status"] == "running"
+    assert complete_attempts(tmp_path) == [] and json.loads(path.read_text())["status"] == "running"
 
 
 @pytest.fixture
@@ -115,14 +115,14 @@ def packed(tmp_path, monkeypatch) -> Path:
 
 
 def test_a_packed_attempt_ends_before_its_allocation(packed, tmp_path):
-    assert settle(tmp_path) == [packed] and json.loads(packed.read_text())["status"] == "killed"
+    assert complete_attempts(tmp_path) == [packed] and json.loads(packed.read_text())["status"] == "killed"
 
 
 def test_a_packed_attempt_on_another_host_ends_with_its_allocation(packed, tmp_path, monkeypatch):
     packed.write_text(packed.read_text().replace(os.uname().nodename, "elsewhere"))
-    assert settle(tmp_path) == []
+    assert complete_attempts(tmp_path) == []
     monkeypatch.setattr(settling, "look_up", lambda job: Job(job, "TIMEOUT"))
-    assert settle(tmp_path) == [packed] and json.loads(packed.read_text())["status"] == "time_limit"
+    assert complete_attempts(tmp_path) == [packed] and json.loads(packed.read_text())["status"] == "time_limit"
 
 
 SCONTROL = {"none": None, "lost controller": AWAY, "forgotten": FORGOTTEN}
@@ -130,7 +130,7 @@ SCONTROL = {"none": None, "lost controller": AWAY, "forgotten": FORGOTTEN}
 
 @pytest.mark.parametrize("status", ["running", "interrupted"])
 @pytest.mark.parametrize("answer", SCONTROL)
-def test_a_job_of_which_slurm_says_nothing_may_still_run(tmp_path, monkeypatch, answer, status):
+def test_a_job_unknown_to_slurm_may_still_run(tmp_path, monkeypatch, answer, status):
     """As where somebody makes tables on a workstation from a folder in which a cluster's jobs are at work."""
     programs, attempt = tmp_path / "programs", tmp_path / "run" / "attempt"
     attempt.mkdir(parents=True)
@@ -141,8 +141,8 @@ def test_a_job_of_which_slurm_says_nothing_may_still_run(tmp_path, monkeypatch, 
     (attempt / "attempt.json").write_text(json.dumps(record))
     owner = Owner("here", identify_folder(), None, "7", "elsewhere", 1, None)
     is_working = answer != "forgotten" and status == "running"
-    assert owner.is_at_work(attempt) == is_working
-    settle(tmp_path)
+    assert owner.is_under_way(attempt) == is_working
+    complete_attempts(tmp_path)
     found = json.loads((attempt / "attempt.json").read_text())
     if answer == "forgotten":
         assert found["settled"] and found["status"] == ("killed" if status == "running" else "interrupted")
@@ -150,10 +150,10 @@ def test_a_job_of_which_slurm_says_nothing_may_still_run(tmp_path, monkeypatch, 
         assert found == record
 
 
-def test_a_job_whose_restarts_nobody_knows_is_no_older_start():
+def test_a_job_with_unknown_restarts_is_no_older_start():
     job = describe_job("7", None)
     assert job["restarts"] is None
-    assert not settling.is_older_start({"job": job}, Job("7", "RUNNING", restarts=1))
+    assert not settling.was_requeued({"job": job}, Job("7", "RUNNING", restarts=1))
 
 
 RAW = {
@@ -185,14 +185,14 @@ def test_what_a_launcher_records_is_explained_once(tmp_path, monkeypatch, raw, s
     if raw == "exit status":
         attempt.error_of(0).write_text("Traceback (most recent call last):\nValueError: no such layer\n")
     monkeypatch.setattr(settling, "look_up", lambda job: Job(job, state))
-    assert settle(tmp_path) == []
+    assert complete_attempts(tmp_path) == []
     found = json.loads(attempt.record.read_text())
     if expected is None:
         assert found == record, "SLURM cannot tell yet"
         return
     assert (found["status"], found["reason"], found["settled"]) == (*expected, True)
     attempt.error_of(0).write_text("another error")
-    settle(tmp_path)
+    complete_attempts(tmp_path)
     assert json.loads(attempt.record.read_text()) == found
 
 
@@ -202,7 +202,7 @@ def test_a_launcher_that_a_full_disk_kept_from_recording_its_end_is_explained_by
     host = {"hostname": os.uname().nodename}
     path.write_text(json.dumps({"status": "running", "reason": "", "pid": 2**30, "host": host}))
     monkeypatch.setattr(settling, "explain_full_disk", lambda attempt: {"status": "disk_full"})
-    assert settle(tmp_path) == [path] and json.loads(path.read_text())["status"] == "disk_full"
+    assert complete_attempts(tmp_path) == [path] and json.loads(path.read_text())["status"] == "disk_full"
 
 
 def test_secrets_in_what_an_attempt_leaves_behind_are_hidden(tmp_path, monkeypatch):
@@ -215,6 +215,6 @@ def test_secrets_in_what_an_attempt_leaves_behind_are_hidden(tmp_path, monkeypat
     attempt.record.write_text(
         json.dumps({"status": "crashed", "reason": "exit status 1", "exit_status": 1, "spec": spec})
     )
-    settle(tmp_path)
+    complete_attempts(tmp_path)
     assert (attempt.path / "report.jsonl").read_text() == '{"token": "$SITE_TOKEN"}'
     assert json.loads(attempt.spec.read_text()) == spec

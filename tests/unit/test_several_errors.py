@@ -2,7 +2,7 @@
 
 import pytest
 
-from howmanygpus.plan.config.errors import MOST_MESSAGES, ConfigError
+from howmanygpus.plan.config.errors import MAX_MESSAGES, ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
 from project import study
@@ -49,7 +49,7 @@ def test_a_misspelt_key_is_not_also_missing():
     ]
 
 
-def test_a_key_like_a_missing_one_is_said_at_its_own_place_only():
+def test_a_misspelt_key_is_reported_once_at_its_place():
     wrong = {key: value for key, value in RIGHT.items() if key != "model"}
     assert sorted(read_errors({"one": wrong, "two": RIGHT | {"modell": "resnet50"}})) == [
         'studies.one: the key "model" is missing',
@@ -72,7 +72,7 @@ def test_all_words_of_a_study_that_are_not_known():
 
 
 @pytest.mark.parametrize("name", ["pytorch_dd", "pytorch_ddp"])
-def test_a_misspelt_framework_makes_no_other_name_wrong(name):
+def test_a_misspelt_framework_invalidates_no_other_name(name):
     wrong = RIGHT | {"frameworks": ["pytorch_dd"], "optimizer": {"by_framework": {name: {"learning_rate": 0.1}}}}
     assert read_errors({"one": wrong}) == ['studies.one.frameworks[0]: "pytorch_dd" is not a known framework']
 
@@ -98,7 +98,7 @@ def test_all_studies_and_data_sets():
     ]
 
 
-def test_what_is_wrong_for_each_model_of_a_list_is_said_once():
+def test_an_error_common_to_all_models_is_reported_once():
     assert read_errors({"one": RIGHT | {"model": ["resnet50", "vgg", "alexnet"], "dataset": "digit"}}) == [
         'studies.one.dataset: "digit" is not a known data set',
         'studies.one.model: "vgg" is not a known model',
@@ -107,6 +107,6 @@ def test_what_is_wrong_for_each_model_of_a_list_is_said_once():
 
 @pytest.mark.parametrize("more", [0, 1, 2])
 def test_very_many_errors_are_counted(more):
-    found = read_errors({f"s{number}": RIGHT | {"steps": -number} for number in range(1, MOST_MESSAGES + more + 1)})
+    found = read_errors({f"s{number}": RIGHT | {"steps": -number} for number in range(1, MAX_MESSAGES + more + 1)})
     said = {0: [], 1: ["and 1 more error"], 2: ["and 2 more errors"]}
-    assert (len(found[:MOST_MESSAGES]), found[MOST_MESSAGES:]) == (MOST_MESSAGES, said[more])
+    assert (len(found[:MAX_MESSAGES]), found[MAX_MESSAGES:]) == (MAX_MESSAGES, said[more])

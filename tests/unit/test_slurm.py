@@ -17,7 +17,7 @@ from howmanygpus.site.slurm import Job
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.start.endings import explain_job
 from howmanygpus.train.start.launchers import build_command
-from howmanygpus.train.start.settling import settle
+from howmanygpus.train.start.settling import complete_attempts
 from project import study
 from specs import make_spec
 
@@ -84,7 +84,7 @@ WHOLE = Offer("gpu", 90.0, (Node(32, 4000, 4), Node(32, 4000, 4)))
     ],
     ids=["first", "time", "memory", "whole node", "already too large", "no answer"],
 )
-def test_a_further_attempt_grows_up_to_what_is_offered(write_machine, growth, offer, requested):
+def test_a_retry_requests_at_most_the_offer_of_the_partition(write_machine, growth, offer, requested):
     found = ask(write_machine(), "plain", 4, growth=growth, offer=offer)
     assert (found["runtime"], found["limit_min"], found["mem_mb"]) == requested
 
@@ -196,7 +196,7 @@ def test_one_machine_needs_no_srun(tmp_path):
         ("OUT_OF_MEMORY", "host_out_of_memory", "than the 4G it asked for"),
     ],
 )
-def test_what_slurm_says_of_a_job_becomes_a_status(state, status, words):
+def test_the_state_of_a_job_in_slurm_becomes_a_status(state, status, words):
     found = explain_job(Job("7", state, nodes="n[1-2]", time_limit="01:00:00", memory="4G"))
     assert found["status"] == status and words in found["reason"]
 
@@ -217,7 +217,7 @@ def test_an_attempt_whose_job_is_gone_is_settled(tmp_path, monkeypatch):
     answers = {name: Job(name, "TIMEOUT", time_limit="01:00:00") for name in ("ended", "terminated", "crashed")}
     answers |= {"lost": Job("lost", "NODE_FAIL", nodes="n1"), "alive": Job("alive", "RUNNING")}
     monkeypatch.setattr("howmanygpus.train.start.settling.look_up", answers.get)
-    assert {path.parent.name for path in settle(tmp_path)} == {"lost", "forgotten"}
+    assert {path.parent.name for path in complete_attempts(tmp_path)} == {"lost", "forgotten"}
     found = {path.parent.name: json.loads(path.read_text())["status"] for path in tmp_path.glob("*/attempt.json")}
     assert found == {
         **{"lost": "node_failed", "alive": "running", "forgotten": "killed"},

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from howmanygpus.prepare.labels.splits import split_listing
-from howmanygpus.prepare.listing import _read_task, describe_dataset, read_task
+from howmanygpus.prepare.listing import describe_dataset, read_task, read_task_once
 from howmanygpus.prepare.sources import Entry, Listing, OptionError
 from messages import says
 
@@ -14,7 +14,7 @@ COUNTS = {"normal": 400, "pneumonia": 100}
 
 @pytest.fixture(autouse=True)
 def forget():
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
 
 
 def touch(folder, *paths):
@@ -44,7 +44,7 @@ def test_each_class_is_split_in_the_same_proportion_and_always_in_the_same_way(x
     assert listing.classes == ("normal", "pneumonia")
     counts = Counter((entry.split, entry.label) for entry in listing.entries)
     assert counts == {("train", 0): 320, ("test", 0): 80, ("train", 1): 80, ("test", 1): 20}
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
     again = listing_of(xrays, {"test": 0.2, "by": "file", "seed": 1})
     assert splits(again) == splits(listing) and again.split == {"test": 0.2, "by": "file", "seed": 1}
     other = splits(listing_of(xrays, {"test": 0.2, "seed": 2}))
@@ -66,12 +66,12 @@ def test_names_that_may_have_patients_are_told(xrays, tmp_path):
 
 def test_an_added_image_moves_few_others(xrays):
     before = splits(listing_of(xrays, {"test": 0.2}))
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
     after = splits(listing_of(touch(xrays, "normal/new.png"), {"test": 0.2}))
     assert len(after) == 501 and sum(after[path] != split for path, split in before.items()) <= 1
 
 
-def test_a_split_that_moves_nothing_is_merged_anew_since_it_is_recorded(xrays):
+def test_a_changed_split_is_merged_again_even_if_no_image_moves(xrays):
     options = {"folder": str(xrays), "size": [8, 8]}
     tasks = [read_task("image_folder", options | {"split": {"test": test}}) for test in (0.2, 0.2001)]
     assert tasks[0].listing.entries == tasks[1].listing.entries
@@ -137,10 +137,10 @@ def test_a_wrong_split_is_refused(xrays, split, message):
         listing_of(xrays, split)
 
 
-def test_a_pattern_that_groups_nothing_is_told(xrays):
+def test_a_pattern_without_groups_is_reported(xrays):
     remarks = listing_of(xrays, {"test": 0.2, "by": "(.+)"}).remarks
     assert remarks == ()  # a patient's name is in both classes
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
     (xrays / "pneumonia").rename(xrays.parent / "gone")
     touch(xrays, "other/x.png", "other/y.png")
     remarks = listing_of(xrays, {"test": 0.2, "by": "(.+)"}).remarks
@@ -183,7 +183,7 @@ FOUND = r"2 folders \(normal with 400 files, pneumonia with 100 files\)"
         (["x/test/a/1.png"], {"split": {"test": 0.2}, "train": "x"}, "would take the folders test as classes; leave `"),
     ],
 )
-def test_a_folder_that_is_no_data_set_says_what_it_has(xrays, made, options, message):
+def test_a_folder_without_a_data_set_is_refused_with_its_contents(xrays, made, options, message):
     for path in made:
         (xrays / path).mkdir() if path.endswith("/") else touch(xrays, path)
     with pytest.raises(OptionError, match=message):

@@ -12,7 +12,7 @@ from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.networks import list_pretrained, read_model
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.study.check_starts import list_shapes
+from howmanygpus.plan.study.check_initial_weights import list_shapes
 from howmanygpus.train.models.conversion import read_published
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.spec import RunSpec
@@ -121,7 +121,7 @@ def test_a_file_is_known_by_its_content(tmp_path):
     assert names[0] == names[1] == f"results/weights/small_cnn_8x8x1_classes10_seed1_from-{digest[:12]}.safetensors"
     assert RunSpec.from_dict(found[0][0].spec(found[0][1])).init == f"sha256:{digest}"
     plan = make_plan("small_cnn", "digits", init=first)
-    assert plan.start_files == {f"from-{digest[:12]}": first}
+    assert plan.initial_weights_files == {f"from-{digest[:12]}": first}
 
 
 def test_a_file_may_lack_the_last_layer_or_have_one_for_other_classes(tmp_path):
@@ -173,7 +173,7 @@ def test_files_that_are_none_are_refused(tmp_path):
         refused(message, model="small_cnn", dataset="digits", init=f"{tmp_path}/{path}")
 
 
-def test_normalization_needs_its_channels_and_doubts_what_weights_did_not_learn_with():
+def test_normalization_needs_its_channels_and_warns_about_other_weights():
     refused(
         'studies.s.normalization: "imagenet" is for images of 3 channels, and those of digits have 1; write data',
         **{"dataset": "digits", "normalization": "imagenet"},

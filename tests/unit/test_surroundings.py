@@ -26,7 +26,7 @@ def shell(monkeypatch):
 
 
 @pytest.mark.parametrize("tier", ["stock", "best"])
-def test_a_framework_gets_what_it_needs_and_the_rest_is_named(shell, tier):
+def test_a_framework_gets_its_variables_and_the_others_are_named(shell, tier):
     shell(NEEDED | RUBBISH | TOKENS)
     found = build_environment(make_spec(tier=tier), Placement())
     assert found.items() >= NEEDED.items()
@@ -35,7 +35,7 @@ def test_a_framework_gets_what_it_needs_and_the_rest_is_named(shell, tier):
     assert {*found[LEFT_OUT].split()} == {*RUBBISH, *TOKENS}
 
 
-def test_what_was_left_out_twice_is_named_once():
+def test_images_left_out_twice_are_named_once():
     once = build_surroundings(NEEDED | RUBBISH)
     assert build_surroundings(once) == once
 

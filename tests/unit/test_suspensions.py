@@ -19,15 +19,22 @@ import pytest
 
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.train.host import telemetry
-from howmanygpus.train.host.telemetry import FROZEN_S, Telemetry, doubt_frozen, find_gap, gaps_of, path_of_node
+from howmanygpus.train.host.telemetry import (
+    FROZEN_S,
+    Telemetry,
+    check_frozen,
+    compute_longest_gap,
+    get_gaps_path,
+    get_node_path,
+)
 from project import ROOT
 
 SAMPLER = """
 import select, sys
 from pathlib import Path
-from howmanygpus.train.host.telemetry import Telemetry, path_of_node
+from howmanygpus.train.host.telemetry import Telemetry, get_node_path
 
-with Telemetry(path_of_node(Path(sys.argv[1]), 0), [], interval_s=0.05):
+with Telemetry(get_node_path(Path(sys.argv[1]), 0), [], interval_s=0.05):
     print("samples", flush=True)
     select.select([sys.stdin], [], [])
 """
@@ -88,8 +95,8 @@ def test_a_frozen_cgroup_leaves_a_gap(sampler, freezer, tmp_path):
     time.sleep(FROZEN_S + 0.5)
     freezer(sampler.pid, False)
     end(sampler)
-    assert FROZEN_S < find_gap(tmp_path, began_at) < 60
-    assert find_gap(tmp_path, time.time()) == 0.0, "it ended before that"
+    assert FROZEN_S < compute_longest_gap(tmp_path, began_at) < 60
+    assert compute_longest_gap(tmp_path, time.time()) == 0.0, "it ended before that"
 
 
 def test_a_sampler_that_was_stopped_alone_leaves_none(sampler, tmp_path):
@@ -98,7 +105,7 @@ def test_a_sampler_that_was_stopped_alone_leaves_none(sampler, tmp_path):
     time.sleep(FROZEN_S + 0.5)
     sampler.send_signal(signal.SIGCONT)
     end(sampler)
-    assert find_gap(tmp_path, 0.0) == 0.0
+    assert compute_longest_gap(tmp_path, 0.0) == 0.0
 
 
 @pytest.mark.parametrize("has_core", [True, False])
@@ -111,12 +118,12 @@ def test_a_sampler_that_waits_for_its_core_leaves_none(tmp_path, monkeypatch, ha
     waited_s = iter([0.0, 0.0 if has_core else FROZEN_S + 0.1])
     monkeypatch.setattr(telemetry.threading, "Event", LateEvent)
     monkeypatch.setattr(telemetry, "read_core_wait_s", lambda: next(waited_s))
-    sampled = Telemetry(path_of_node(tmp_path, 0), [], interval_s=0.0)
+    sampled = Telemetry(get_node_path(tmp_path, 0), [], interval_s=0.0)
     monkeypatch.undo()
     monkeypatch.setattr(telemetry, "read_core_wait_s", lambda: next(waited_s))
     with sampled:
         pass
-    assert (find_gap(tmp_path, 0.0) > 0) == has_core
+    assert (compute_longest_gap(tmp_path, 0.0) > 0) == has_core
 
 
 COMPLETED = {"status": "completed", "reason": "", "init_s": 10.0, "measured_s": 60.0}
@@ -137,8 +144,8 @@ def test_a_run_that_was_frozen_while_it_trained_is_no_measurement(tmp_path, outc
     meeting = tmp_path / "processes-1"
     meeting.mkdir()
     if gap_at:
-        gaps_of(path_of_node(meeting, 3)).write_text(f"{gap_at} 20.5\n")
-    found = doubt_frozen(outcome, tmp_path, started_at=100.0)
+        get_gaps_path(get_node_path(meeting, 3)).write_text(f"{gap_at} 20.5\n")
+    found = check_frozen(outcome, tmp_path, started_at=100.0)
     assert found["status"] == status
     for word in ("20.5 s", "retry_runs.py --status suspended"):
         assert (word in found["reason"]) == (status == "suspended")

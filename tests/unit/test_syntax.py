@@ -34,7 +34,7 @@ def digest(tmp_path, code):
         CODE.replace("value, *others", "\n    value,\n    *others,\n"),
     ],
 )
-def test_what_people_read_changes_nothing(tmp_path, same):
+def test_comments_and_docstrings_change_nothing(tmp_path, same):
     assert digest(tmp_path, same) == digest(tmp_path, CODE)
 
 
@@ -51,7 +51,7 @@ def test_what_people_read_changes_nothing(tmp_path, same):
         ("def name", "async def name"),
     ],
 )
-def test_what_code_does_changes_it(tmp_path, old, new):
+def test_changed_behaviour_changes_the_hash(tmp_path, old, new):
     assert digest(tmp_path, CODE.replace(old, new, 1)) != digest(tmp_path, CODE)
 
 
@@ -64,7 +64,7 @@ def test_a_field_that_a_later_python_adds_changes_nothing(tmp_path, monkeypatch)
     before = digest(tmp_path, CODE)
     monkeypatch.setattr(ast.FunctionDef, "_fields", (*ast.FunctionDef._fields, "future_parameters"))
     monkeypatch.setattr(ast.FunctionDef, "future_parameters", [], raising=False)
-    monkeypatch.setattr(syntax, "_read_known", dict)
+    monkeypatch.setattr(syntax, "read_known_code", dict)
     assert digest(tmp_path, CODE) == before
 
 

@@ -22,7 +22,7 @@ def test_the_table_of_data_sets_has_counts_and_the_majority_class(tmp_path):
     assert table.loc["png", ["num_train", "quality_of_guess"]].isna().all()
 
 
-def test_the_table_of_data_sets_has_the_split_and_what_preparing_found(tmp_path):
+def test_the_table_of_data_sets_has_the_split_and_the_remarks(tmp_path):
     write_data(tmp_path / "a/arrays", make_data(num_train=40, num_test=20))
     plan = plan_of(make_spec(data_dir="a/arrays"))
     assert datasets.tabulate(plan, tmp_path).loc[0, ["split", "remarks"]].tolist() == ["", ""]

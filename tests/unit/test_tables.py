@@ -19,7 +19,7 @@ from howmanygpus.report.tables.protocols import COLUMNS as PROTOCOLS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy, summarize_time_to_accuracy
-from howmanygpus.train.start.settling import settle
+from howmanygpus.train.start.settling import complete_attempts
 from records import make_run
 from specs import make_spec
 from stored import FIXED, QUALITY, collect, plan_of, store_run, write_attempt
@@ -49,7 +49,7 @@ def test_images_are_counted_exactly_also_beside_runs_without_any(tmp_path):
     assert read_table(tmp_path / "runs.tsv")["images_seen"].iloc[0] == 115_305_033
 
 
-def test_percentiles_are_those_of_steps_not_of_windows(tmp_path):
+def test_percentiles_weight_steps_and_not_windows(tmp_path):
     spec = make_spec()
     store_run(tmp_path, "run0", spec, window_s=(1.0, 1.0), slowest_s=0.55)
     row = collect(plan_of(spec), tmp_path)[0].iloc[0]
@@ -121,7 +121,7 @@ def test_speedup_is_also_over_the_best_framework_on_one_device():
     ("tier", "compression", "carries"), [("stock", "none", True), ("best", "none", False), ("best", "fp16", True)]
 )
 def test_the_best_tier_of_ddp_carries_machinery_on_one_device_only_to_compress(tier, compression, carries):
-    machinery = FRAMEWORKS["pytorch_ddp"].find_machinery({"tier": tier, "gradient_compression": compression})
+    machinery = FRAMEWORKS["pytorch_ddp"].resolve_machinery({"tier": tier, "gradient_compression": compression})
     assert bool(machinery) == carries
 
 
@@ -156,14 +156,14 @@ def test_an_attempt_without_an_end_was_killed_if_its_process_is_gone(tmp_path, m
     monkeypatch.setattr("os.uname", lambda: type("Uname", (), {"nodename": "h"}))
     write_attempt(tmp_path, "running", pid=2**22 + 1)
     assert status_of_first(tmp_path, make_spec())[0] == "running", "nobody has looked yet"
-    assert len(settle(tmp_path / "results" / "attempts")) == 1
+    assert len(complete_attempts(tmp_path / "results" / "attempts")) == 1
     assert status_of_first(tmp_path, make_spec())[0] == "killed"
     write_attempt(tmp_path, "running", started="20260102T000000", pid=1)
-    assert settle(tmp_path / "results" / "attempts") == []
+    assert complete_attempts(tmp_path / "results" / "attempts") == []
     assert status_of_first(tmp_path, make_spec())[0] == "running"
 
 
-def test_a_run_made_with_other_settings_is_stale_and_counts_for_nothing(tmp_path):
+def test_a_run_with_other_settings_is_stale_and_ignored(tmp_path):
     store_run(tmp_path, "run0", make_spec(window_steps=7))
     row = collect(plan_of(make_spec()), tmp_path)[0].iloc[0]
     assert (row["status"], row["reason"]) == ("stale", "was run with another window_steps")
@@ -171,7 +171,7 @@ def test_a_run_made_with_other_settings_is_stale_and_counts_for_nothing(tmp_path
 
 
 @pytest.mark.parametrize("was", ["equal", None])
-def test_runs_of_the_former_tier_are_stale_and_say_what_to_do(tmp_path, was):
+def test_runs_of_a_former_tier_are_stale_and_name_the_remedy(tmp_path, was):
     """A record without a tier is older than the key, whose default was `equal`."""
     store_run(tmp_path, "run0", make_spec())
     path = tmp_path / "results" / "runs" / "run0" / "run.json"
@@ -296,7 +296,7 @@ def test_the_answer_is_about_real_images_if_the_study_has_any(tmp_path, inputs, 
     )
 
 
-def test_losses_are_those_of_the_first_epochs_windows(tmp_path):
+def test_the_losses_table_has_the_windows_of_the_first_epoch(tmp_path):
     specs = [make_spec(), make_spec(repeat=2)]
     store_run(tmp_path, "run0", specs[0])
     windows = [(1, 1, 1, 2.5), (1, 2, 9, 2.0), (2, 11, 10, 1.0)]

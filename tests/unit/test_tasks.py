@@ -13,8 +13,8 @@ import pytest
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start import spawn, task
-from howmanygpus.train.start.endings import find_crash
-from howmanygpus.train.start.rendezvous import open_meeting, read_all
+from howmanygpus.train.start.endings import read_crash
+from howmanygpus.train.start.rendezvous import open_rendezvous, read_all
 from howmanygpus.train.start.staging import STAGED
 from project import ROOT
 from specs import make_spec
@@ -50,7 +50,7 @@ def prepare(folder: Path, rank: int, seen: Path) -> None:
 def prepared(tmp_path_factory):
     """Return what each of two processes did and saw that were prepared together."""
     folder = tmp_path_factory.mktemp("attempt")
-    meeting = open_meeting(folder, SPEC, Placement())
+    meeting = open_rendezvous(folder, SPEC, Placement())
     seen = [folder / f"seen{rank}.json" for rank in range(2)]
     context = multiprocessing.get_context("fork")
     processes = [context.Process(target=prepare, args=(meeting, rank, seen[rank])) for rank in range(2)]
@@ -88,14 +88,14 @@ def test_a_process_that_the_kernel_kills_is_named_with_its_signal(tmp_path):
     (tmp_path / "killed.py").write_text(KILLED)
     attempt = AttemptFolder(tmp_path / "attempt")
     attempt.path.mkdir()
-    meeting = open_meeting(attempt.path, SPEC, Placement(bind_cores=False))
+    meeting = open_rendezvous(attempt.path, SPEC, Placement(bind_cores=False))
     folders = [str(ROOT / "workflow" / "lib"), str(tmp_path)]
     command = [sys.executable, "-m", "howmanygpus.train.start.spawn", "--num-processes", "2", "--folder", str(meeting)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(folders)}
     ended = subprocess.run([*command, "killed"], env=environment, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 128 + 9, ended.stderr
     attempt.said.write_text(ended.stderr)
-    assert find_crash(attempt, ended.returncode)["reason"] == "process 1 failed first, killed by SIGKILL"
+    assert read_crash(attempt, ended.returncode)["reason"] == "process 1 failed first, killed by SIGKILL"
 
 
 @pytest.mark.parametrize(("statuses", "named"), [([0, -6], True), ([-6, 1], False)])
@@ -103,7 +103,7 @@ def test_of_processes_that_fail_together_none_is_named_as_the_first(monkeypatch,
     """One of them lost its connection to the other, whose traceback is the reason."""
     ends = iter(statuses)
 
-    class Ended:
+    class TryEnding:
         def __init__(self, *command, **options):
             self.returncode = next(ends)
 
@@ -112,7 +112,7 @@ def test_of_processes_that_fail_together_none_is_named_as_the_first(monkeypatch,
 
         wait = poll
 
-    monkeypatch.setattr(spawn.subprocess, "Popen", Ended)
+    monkeypatch.setattr(spawn.subprocess, "Popen", TryEnding)
     monkeypatch.setattr(spawn, "die_with_parent", lambda: None)
     monkeypatch.setattr(sys, "argv", ["spawn", "--num-processes", "2", "--folder", "meeting", "module"])
     with pytest.raises(SystemExit) as ended:

@@ -9,7 +9,7 @@ import pynvml
 import pytest
 
 from howmanygpus.train.host import telemetry
-from howmanygpus.train.host.telemetry import Telemetry, find_problem, merge_nodes, path_of_node
+from howmanygpus.train.host.telemetry import Telemetry, find_problem, get_node_path, merge_nodes
 from messages import says
 from nvml import FakeGpu, FakeNvml
 
@@ -43,7 +43,7 @@ def test_the_program_of_a_cluster_samples_gpus(tmp_path, monkeypatch):
     """A process of its own has to initialise NVML before it asks."""
     FakeNvml([FakeGpu("GPU-one")]).install(monkeypatch)
     monkeypatch.setattr(Telemetry.__init__, "__defaults__", (0, 0.02))
-    watched = subprocess.Popen([sys.executable, "-c", UNTIL_SAMPLED, str(path_of_node(tmp_path, 0))])
+    watched = subprocess.Popen([sys.executable, "-c", UNTIL_SAMPLED, str(get_node_path(tmp_path, 0))])
     options = ["--folder", str(tmp_path), "--node", "0", "--pid", str(watched.pid), "--num-cores", "1"]
     monkeypatch.setattr(sys, "argv", ["telemetry", *options, "--gpu-uuids", "GPU-one"])
     telemetry.main()
@@ -59,13 +59,13 @@ def test_a_program_that_cannot_sample_leaves_its_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["telemetry", *options, "--gpu-uuids", "GPU-lost"])
     with pytest.raises(pynvml.NVMLError):
         telemetry.main()
-    path_of_node(tmp_path, 0).touch()
+    get_node_path(tmp_path, 0).touch()
     assert find_problem(tmp_path, 2, time.time()).startswith("the sampler of node 1 failed: pynvml.NVMLError_NotFound")
 
 
 def test_a_sampler_that_dies_is_noticed(tmp_path):
     source = Dying()
-    with Telemetry(path_of_node(tmp_path, 0), [source], interval_s=0.01):
+    with Telemetry(get_node_path(tmp_path, 0), [source], interval_s=0.01):
         deadline = time.monotonic() + 180
         while source.num_samples < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -75,7 +75,7 @@ def test_a_sampler_that_dies_is_noticed(tmp_path):
 
 
 def test_a_sampler_that_was_killed_is_noticed_by_its_silence(tmp_path):
-    path = path_of_node(tmp_path, 0)
+    path = get_node_path(tmp_path, 0)
     path.touch()
     written = path.stat().st_mtime
     assert find_problem(tmp_path, 1, written + 5) is None

@@ -19,7 +19,7 @@ ADDRESSES = re.compile(r"HOWMANYGPUS_\w+|DMLC_\w+|PS_\w+|TF_CONFIG|HOROVOD_(\w+_
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-def test_the_page_names_what_the_launcher_sets(monkeypatch, kind):
+def test_the_page_names_variables_that_the_launcher_sets(monkeypatch, kind):
     monkeypatch.setattr(os, "environ", {})
     stock, best = (
         {*build_environment(make_spec(tier=tier, device_kind=kind), Placement())} - {LEFT_OUT}
@@ -30,7 +30,7 @@ def test_the_page_names_what_the_launcher_sets(monkeypatch, kind):
     assert best > stock
 
 
-def test_the_page_names_what_backends_set():
+def test_the_page_names_variables_that_backends_set():
     found = set()
     for path in (ROOT / "workflow/lib/howmanygpus/train/frameworks").rglob("*.py"):
         text = path.read_text()

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from howmanygpus.report.outcomes import identify
-from howmanygpus.report.trajectory import add_differences, has_left, summarize_trajectories
+from howmanygpus.report.trajectory import add_differences, has_unexplained_losses, summarize_trajectories
 from specs import make_spec
 from stored import FIXED
 
@@ -60,23 +60,23 @@ def test_rounding_is_no_other_work():
     runs = judge(
         ({"framework": "a"}, USUAL), ({"framework": "b"}, near(1 + 5e-7)), ({"framework": "c"}, near(1 - 5e-7))
     )
-    assert not has_left(runs).any()
+    assert not has_unexplained_losses(runs).any()
     assert runs["trajectory"].tolist() == pytest.approx([0, 5e-7, 5e-7], rel=1e-3)
 
 
 @pytest.mark.parametrize("step", range(3))
-def test_a_run_that_leaves_the_others_in_any_window_is_found(step):
+def test_a_run_that_deviates_in_any_window_is_found(step):
     wrong = [loss * (1.3 if position == step else 1) for position, loss in enumerate(USUAL)]
     usual = [({"framework": name}, near(1 + factor * 1e-7)) for name, factor in (("a", 1), ("c", -1))]
     runs = judge(usual[0], ({"framework": "b"}, wrong), usual[1])
-    assert has_left(runs).tolist() == [False, True, False]
+    assert has_unexplained_losses(runs).tolist() == [False, True, False]
     assert runs["trajectory"].iloc[1] == pytest.approx(0.3, rel=1e-6)
 
 
 def test_of_two_runs_that_differ_both_are_named():
     """Even the losses before the first update differ."""
     runs = judge(({"framework": "a"}, USUAL), ({"framework": "b"}, near(1.01)))
-    assert has_left(runs).tolist() == [True, True]
+    assert has_unexplained_losses(runs).tolist() == [True, True]
 
 
 def test_only_runs_that_do_the_same_work_are_compared():
@@ -98,7 +98,7 @@ def test_variants_and_device_counts_that_the_gate_never_saw_are_compared():
     base = {"num_gpus": 4, "global_batch_size": 32}
     for changes in ({"tier": "best"}, {"loader": "native"}, {"horovod_controller": "mpi"}, {"prefetch": 3}):
         runs = judge((base, USUAL), (base | {"variant": "other"} | changes, near(1.5)))
-        assert has_left(runs).all(), changes
+        assert has_unexplained_losses(runs).all(), changes
 
 
 def test_a_run_that_is_alone_is_not_judged():
@@ -111,7 +111,7 @@ def test_rounding_may_grow_in_jumps():
     others = [({"framework": name}, usual) for name in ("pytorch_ddp", "keras_mirrored", "chainer_mn")]
     rounded = [({"framework": "jax_sharding"}, [loss * (1 + 2e-7) for loss in usual])]
     runs = judge(*others, *rounded, ({"framework": "mxnet_gluon"}, jumped), steps=(1, 2, 6, 10, 14))
-    assert not has_left(runs).any() and runs["trajectory"].max() > 9e-5
+    assert not has_unexplained_losses(runs).any() and runs["trajectory"].max() > 9e-5
 
 
 def far_from(loss, factor):
@@ -122,22 +122,26 @@ def test_the_limit_follows_the_network_by_its_other_runs():
     """In a deep network rounding has carried all runs apart by the second window. One that is far off is found."""
     signs = {"a": -2, "b": -1, "c": 1, "d": 2}
     deep = [({"framework": name}, far_from(2.2, 1 + 2e-4 * sign)) for name, sign in signs.items()]
-    assert not has_left(judge(*deep)).any()
-    assert has_left(judge(*deep, ({"framework": "e"}, far_from(2.2, 1.15)))).tolist() == [False] * 4 + [True]
-    assert has_left(judge(*deep[:1], ({"framework": "e"}, far_from(2.2, 1.15)))).sum() == 0, "a pair is within CEILING"
+    assert not has_unexplained_losses(judge(*deep)).any()
+    assert has_unexplained_losses(judge(*deep, ({"framework": "e"}, far_from(2.2, 1.15)))).tolist() == [False] * 4 + [
+        True
+    ]
+    assert has_unexplained_losses(judge(*deep[:1], ({"framework": "e"}, far_from(2.2, 1.15)))).sum() == 0, (
+        "a pair is within CEILING"
+    )
 
 
 def test_other_repeats_show_how_fast_rounding_grows_for_a_pair():
     first = [({"framework": name}, near(1 + 1e-6 * number)) for number, name in enumerate("ab")]
     second = [({"framework": name, "repeat": 2, "seed": 2}, near(1 + 0.1 * number)) for number, name in enumerate("ab")]
-    assert has_left(judge(*first, *second)).tolist() == [False, False, True, True]
+    assert has_unexplained_losses(judge(*first, *second)).tolist() == [False, False, True, True]
 
 
 def test_copies_of_one_run_do_not_tighten_the_limit():
     """tf.distribute gives the same bits for several frameworks, which says nothing about rounding."""
     copies = [({"framework": f"copy{number}"}, USUAL) for number in range(4)]
     others = [({"framework": name}, far_from(2.2, 1 + sign * 1e-3)) for name, sign in (("b", 1), ("c", -1))]
-    assert not has_left(judge(*copies, *others)).any()
+    assert not has_unexplained_losses(judge(*copies, *others)).any()
 
 
 @pytest.mark.parametrize("variants", [("prefetch",), ("prefetch", "no_prefetch")], ids=["alone", "two variants"])
@@ -149,13 +153,13 @@ def test_frameworks_with_the_same_kernels_do_not_show_how_fast_rounding_grows(co
         for variant in variants
         for name, losses in INCEPTION.items()
     ]
-    assert not has_left(judge(*runs, steps=INCEPTION_STEPS)).any()
+    assert not has_unexplained_losses(judge(*runs, steps=INCEPTION_STEPS)).any()
 
 
-def test_of_frameworks_with_the_same_kernels_one_that_does_other_work_is_found():
+def test_a_deviating_framework_is_found_among_those_with_the_same_kernels():
     others = [({"framework": "tensorflow_mirrored"}, near(1 + 1e-7)), ({"framework": "pytorch_ddp"}, USUAL)]
     wrong = ({"framework": "keras_mirrored"}, far_from(2.2, 1.01))
-    assert has_left(judge(*others, wrong)).tolist() == [False, False, True]
+    assert has_unexplained_losses(judge(*others, wrong)).tolist() == [False, False, True]
 
 
 def test_many_runs_of_one_framework_do_not_decide_how_fast_rounding_grows():
@@ -164,8 +168,10 @@ def test_many_runs_of_one_framework_do_not_decide_how_fast_rounding_grows():
     deep = [({"framework": name}, far_from(2.2, 1 + 2e-3 * sign)) for name, sign in signs.items()]
     variants = {f"v{number}": far_from(2.2, 1 + 1e-7 * number) for number in range(5)}
     same = [({"framework": "pytorch_ddp", "variant": name}, losses) for name, losses in variants.items()]
-    assert not has_left(judge(*deep, *same)).any()
-    assert has_left(judge(*deep, *same, ({"framework": "e"}, far_from(2.2, 1.3)))).tolist() == [False] * 8 + [True]
+    assert not has_unexplained_losses(judge(*deep, *same)).any()
+    assert has_unexplained_losses(judge(*deep, *same, ({"framework": "e"}, far_from(2.2, 1.3)))).tolist() == [
+        False
+    ] * 8 + [True]
 
 
 @pytest.mark.parametrize(
@@ -178,6 +184,6 @@ def test_many_runs_of_one_framework_do_not_decide_how_fast_rounding_grows():
 def test_gradients_that_are_not_averaged_are_found_and_rounding_is_not(measured, faulty):
     """The faulty run is PyTorch DDP, measured with require_backward_grad_sync = False."""
     runs = [({"framework": name}, losses) for name, losses in measured.items()]
-    assert not has_left(judge(*runs, steps=MEASURED_STEPS)).any()
-    judged = has_left(judge(*runs, ({"framework": "pytorch_ddp"}, faulty), steps=MEASURED_STEPS))
+    assert not has_unexplained_losses(judge(*runs, steps=MEASURED_STEPS)).any()
+    judged = has_unexplained_losses(judge(*runs, ({"framework": "pytorch_ddp"}, faulty), steps=MEASURED_STEPS))
     assert judged.tolist() == [False] * len(runs) + [True]

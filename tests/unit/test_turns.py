@@ -13,11 +13,11 @@ from calling import work_without_calls
 from howmanygpus.call.measured import sum_device_hours
 from howmanygpus.ledger import recording
 from howmanygpus.ledger.recording import recorded, share_by_seconds
-from howmanygpus.ledger.settling import settle_jobs
+from howmanygpus.ledger.settling import complete_and_list_jobs
 from howmanygpus.report.accounting import account
 from howmanygpus.report.tables.jobs import count_hours, tabulate
 from howmanygpus.train.host.telling import VARIABLE
-from howmanygpus.train.start.calls import watch_told
+from howmanygpus.train.start.calls import print_job_messages
 from howmanygpus.train.turns import HELD, take_turn
 from project import ROOT
 from specs import make_spec
@@ -53,10 +53,10 @@ def start_holder(lock, seconds):
     return holder
 
 
-def test_a_wait_is_said_at_once_with_the_holder_since_when_and_for_what(folder, monkeypatch, capfd):
+def test_a_wait_names_the_holder_its_work_and_its_start_at_once(folder, monkeypatch, capfd):
     monkeypatch.setenv(VARIABLE, "mine")
     said = []
-    watch_told(said.append)
+    print_job_messages(said.append)
     holder = start_holder(folder / "lock", WAIT_S)
     started = datetime.now(UTC)
     with take_turn(folder / "lock", "results/runs/ours"):
@@ -84,27 +84,27 @@ def test_a_job_is_billed_without_its_waits(folder):
         for _ in range(2):
             with take_turn(folder / "lock", "the gate"):
                 time.sleep(HOLD_S)
-        jobs = settle_jobs()
+        jobs = complete_and_list_jobs()
         assert 2 * HOLD_S <= 3600 * sum_device_hours(jobs, {}) / 2 < 2 * HOLD_S + WAIT_S / 2
-    (hours,) = count_hours(settle_jobs()).values()
+    (hours,) = count_hours(complete_and_list_jobs()).values()
     assert 2 * HOLD_S <= 3600 * hours < 2 * HOLD_S + WAIT_S / 2
 
 
-def test_a_budget_counts_a_job_that_waits_as_nothing_and_one_that_works_until_now(folder):
+def test_a_budget_counts_no_hours_of_waiting_jobs_and_past_hours_of_running_ones(folder):
     start_holder(folder / "lock", WAIT_S)
     with recorded("run", "s/a", SIZE, packed=False, attempt="none"):
         time.sleep(HOLD_S)
-        assert sum_device_hours(settle_jobs(), {}) == 0
+        assert sum_device_hours(complete_and_list_jobs(), {}) == 0
         with take_turn(folder / "lock", "results/runs/s/a"):
             time.sleep(HOLD_S)
-            assert HOLD_S <= 3600 * sum_device_hours(settle_jobs(), {}) / 2 < 2 * HOLD_S
+            assert HOLD_S <= 3600 * sum_device_hours(complete_and_list_jobs(), {}) / 2 < 2 * HOLD_S
 
 
-def test_a_job_that_never_had_the_machine_costs_nothing():
+def test_a_job_that_never_held_the_machine_costs_nothing():
     with pytest.raises(SystemExit), recorded("gate", "g", SIZE, packed=False, framework="f"):
         time.sleep(HOLD_S)
         sys.exit(1)
-    assert list(count_hours(settle_jobs()).values()) == [0.0]
+    assert list(count_hours(complete_and_list_jobs()).values()) == [0.0]
 
 
 def test_a_record_of_an_earlier_version_counts_from_start_to_end():
@@ -114,7 +114,7 @@ def test_a_record_of_an_earlier_version_counts_from_start_to_end():
     record = json.loads(path.read_text())
     older = {key: value for key, value in record.items() if key not in ("held_s", "holding_since")}
     path.write_text(json.dumps(older | {"started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T01:00:00Z"}))
-    assert list(count_hours(settle_jobs()).values()) == [1.0]
+    assert list(count_hours(complete_and_list_jobs()).values()) == [1.0]
 
 
 @pytest.mark.parametrize(("held_at", "hours"), [("2026-01-01T00:30:00+00:00", 0.5), (None, 0.0)])
@@ -137,7 +137,7 @@ def test_a_job_that_serves_several_studies_is_divided_among_them(kind):
         assert table["billed_device_hours"].sum() == 2 * hours
 
 
-def test_parts_are_weighed_by_their_seconds_and_alike_if_any_is_unknown():
+def test_parts_are_weighted_by_seconds_or_equally_if_any_is_unknown():
     studies = {"small": ["a", "b"], "large": ["b"]}
     assert share_by_seconds(studies, {"small": 1.0, "large": 3.0}) == {"a": 0.125, "b": 0.875}
     assert share_by_seconds(studies, {"small": 1.0}) == {"a": 0.25, "b": 0.75}

@@ -49,7 +49,7 @@ def compute_expected(logits, labels) -> float:
     return metrics.roc_auc_score(labels, logits[:, 1].astype(float) - logits[:, 0])
 
 
-def test_the_area_is_that_of_scikit_learn(drawn, tmp_path):
+def test_the_area_matches_scikit_learn(drawn, tmp_path):
     logits, labels = drawn
     store(tmp_path / "predictions.npz", logits, labels)
     first, second = read_predictions(tmp_path / "predictions.npz")

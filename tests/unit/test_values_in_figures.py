@@ -95,7 +95,7 @@ def find_highest_point(axes) -> float:
 
 @pytest.mark.parametrize("slow", [("a",), ("a", "b")])
 @pytest.mark.parametrize("name", ["time_to_accuracy", "time_with_start", "batch_sizes"])
-def test_a_median_of_repeats_of_which_one_never_got_there_is_drawn(tmp_path, name, slow):
+def test_the_median_is_drawn_if_one_repeat_misses_the_threshold(tmp_path, name, slow):
     tables = make_tables(*GRIDS["complete"])
     tables["time_to_accuracy"] = delay_and_fail(tables["time_to_accuracy"], slow)
     noise = pd.DataFrame(columns=list(NOISE))

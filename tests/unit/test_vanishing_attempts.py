@@ -16,7 +16,7 @@ from howmanygpus.site.slurm import Job
 from howmanygpus.train.start import attempts as launching
 from howmanygpus.train.start import calls, settling
 from howmanygpus.train.start.attempts import replace_older_attempts
-from howmanygpus.train.start.settling import ATTEMPTS, OWNER, REPLACED, Owner, find_working, settle
+from howmanygpus.train.start.settling import ATTEMPTS, OWNER, REPLACED, Owner, complete_attempts, list_running_attempts
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def write_attempt(name: str, job: str, owner: str | None = None) -> Path:
     attempt = ATTEMPTS / "run" / name
     attempt.mkdir(parents=True)
     host, pid = os.uname().nodename, os.getpid()
-    Owner("here", calls.identify_folder(), None, owner, host, pid, calls.find_birth(pid)).write(attempt / OWNER)
+    Owner("here", calls.identify_folder(), None, owner, host, pid, calls.read_start_ticks(pid)).write(attempt / OWNER)
     (attempt / "attempt.json").write_text(json.dumps({"status": "running", "reason": "", "job": {"id": job}}))
     return attempt
 
@@ -51,7 +51,7 @@ def write_attempt(name: str, job: str, owner: str | None = None) -> Path:
 def test_an_attempt_that_vanishes_does_not_work(monkeypatch):
     stays, vanishes = write_attempt("stays", "7"), write_attempt("vanishes", "8")
     vanish(monkeypatch, vanishes, OWNER)
-    assert [attempt for attempt, _ in find_working()] == [stays]
+    assert [attempt for attempt, _ in list_running_attempts()] == [stays]
 
 
 @pytest.mark.parametrize("file", ["attempt.json", OWNER])
@@ -59,11 +59,11 @@ def test_an_attempt_that_vanishes_is_not_settled(monkeypatch, file):
     stays, vanishes = write_attempt("stays", "7"), write_attempt("vanishes", "8")
     monkeypatch.setattr(settling, "look_up", lambda job: Job(job, "TIMEOUT"))
     vanish(monkeypatch, vanishes, file)
-    assert settle() == [stays / "attempt.json"]
+    assert complete_attempts() == [stays / "attempt.json"]
     assert not vanishes.exists()
 
 
-def test_last_words_that_are_written_while_slurm_answers_are_kept(monkeypatch):
+def test_output_written_during_the_query_of_slurm_is_kept(monkeypatch):
     path = write_attempt("ends", "7") / "attempt.json"
     last_words = {"status": "crashed", "reason": "ValueError: no such layer", "job": {"id": "7"}}
 
@@ -72,7 +72,7 @@ def test_last_words_that_are_written_while_slurm_answers_are_kept(monkeypatch):
         return Job(job, "FAILED")
 
     monkeypatch.setattr(settling, "look_up", look_up)
-    assert settle() == [] and json.loads(path.read_text()) == last_words
+    assert complete_attempts() == [] and json.loads(path.read_text()) == last_words
 
 
 @pytest.mark.parametrize(("job", "older", "cancelled"), [("9", "7", ["7"]), ("9", None, []), (None, "7", [])])
@@ -89,22 +89,22 @@ def test_the_job_of_an_older_attempt_is_cancelled_if_it_is_no_packed_one(monkeyp
 
 def read_for_growth(_) -> list[str]:
     """Return the jobs of the attempts that decide what the next one requests."""
-    return [record["job"]["id"] for record in retrying._read_since(ATTEMPTS / "run", "")]
+    return [record["job"]["id"] for record in retrying.read_attempts_since(ATTEMPTS / "run", "")]
 
 
 def read_new(monkeypatch) -> list[str]:
-    monkeypatch.setattr(attempts, "settle", lambda folder: [])
+    monkeypatch.setattr(attempts, "complete_attempts", lambda folder: [])
     found = attempts.find_new_attempt("run", set())
     return [found[1]["job"]["id"]] if found else []
 
 
 def read_reported(monkeypatch) -> list[str]:
     monkeypatch.setattr(outcomes, "read_record", lambda path: json.loads(path.read_text()))
-    return [record["job"]["id"] for record in outcomes._read_attempts(ATTEMPTS / "run")]
+    return [record["job"]["id"] for record in outcomes.read_run_attempts(ATTEMPTS / "run")]
 
 
 @pytest.mark.parametrize("read", [read_for_growth, read_new, read_reported])
-def test_an_attempt_that_vanishes_counts_for_nobody(monkeypatch, read):
+def test_a_vanished_attempt_is_ignored(monkeypatch, read):
     write_attempt("stays", "7")
     vanish(monkeypatch, write_attempt("vanishes", "8"), "attempt.json")
     assert read(monkeypatch) == ["7"]
@@ -126,36 +126,38 @@ def ended() -> Path:
 
 def test_a_call_that_ends_does_not_live(monkeypatch, ended):
     vanish(monkeypatch, ended, ended.name)
-    assert [call.name for call in calls.find_living()] == ["mine"]
+    assert [call.name for call in calls.list_living_calls()] == ["mine"]
 
 
 def test_a_call_of_another_host_that_ends_while_its_file_is_judged_does_not_live(monkeypatch, ended):
     ended.write_text(json.dumps(json.loads(ended.read_text()) | {"host": "elsewhere"}))
-    find_now = calls._find_now
-    monkeypatch.setattr(calls, "_find_now", lambda folder: (ended.unlink(missing_ok=True), find_now(folder))[1])
-    assert [call.name for call in calls.find_living()] == ["mine"]
+    find_now = calls._read_file_system_time
+    monkeypatch.setattr(
+        calls, "_read_file_system_time", lambda folder: (ended.unlink(missing_ok=True), find_now(folder))[1]
+    )
+    assert [call.name for call in calls.list_living_calls()] == ["mine"]
 
 
 def test_a_call_that_ends_has_no_jobs(monkeypatch, ended, folder):
     monkeypatch.setattr(calls, "list_jobs", lambda names, own: names)
     vanish(monkeypatch, ended, ended.name)
-    assert calls.find_jobs(folder) == ["mine"]
+    assert calls.list_jobs_of_folder(folder) == ["mine"]
 
 
 def test_a_file_that_a_killed_call_left_half_written_has_no_jobs(monkeypatch, ended, folder):
     monkeypatch.setattr(calls, "list_jobs", lambda names, own: names)
     ended.with_name(".half.json.abcd1234").touch()
-    assert calls.find_jobs(folder) == ["ended", "mine"]
+    assert calls.list_jobs_of_folder(folder) == ["ended", "mine"]
 
 
 def test_a_call_that_ends_is_not_marked_as_killed(monkeypatch, ended):
     ended.write_text(json.dumps(json.loads(ended.read_text()) | {"pid": 2**30}))
-    find_birth = calls.find_birth
+    read_start_ticks = calls.read_start_ticks
 
     def end(pid: int) -> int | None:
         ended.unlink(missing_ok=True)
-        return find_birth(pid)
+        return read_start_ticks(pid)
 
-    monkeypatch.setattr(calls, "find_birth", end)
+    monkeypatch.setattr(calls, "read_start_ticks", end)
     calls.announce("next")
     assert sorted(path.name for path in calls.CALLS.iterdir()) == ["mine.json", "next.json"]

@@ -95,7 +95,7 @@ def test_jobs_with_the_same_obstacle_are_one_message(watch):
     assert "start jobs 7 (train" in message and ", 9 (train" in message and "and 2 more, as" in message
 
 
-def test_a_job_whose_reason_changes_to_an_obstacle_is_named_then(watch):
+def test_a_job_is_named_when_its_reason_becomes_an_obstacle(watch):
     watch, said = watch
     watch.look(make_jobs("Priority"))
     watch.look(make_jobs("JobHeldAdmin"))

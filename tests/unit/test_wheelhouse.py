@@ -52,12 +52,12 @@ def make_wheel(folder, name: str = "toy_package", version: str = "1.0"):
     return path
 
 
-def test_what_is_installed_without_a_network_has_the_workflows_versions(root):
+def test_an_offline_install_has_the_pinned_versions(root):
     wanted = set(read_requirements(ROOT / "envs" / "check_gpu.txt"))
     assert wanted and wanted <= set(read_requirements(ROOT / "envs" / "workflow.txt"))
 
 
-def test_what_the_site_has_is_left_out_and_nothing_else(root):
+def test_only_packages_of_the_site_are_left_out(root):
     complete, lean = list_wanted([]), list_wanted(["opencv_python_headless", "Pillow"])
     assert {line.split("==")[0] for line in set(complete) - set(lean)} == {"opencv-python-headless", "pillow"}
     with pytest.raises(WheelhouseError, match=r"SITE_HAS: torch is not in envs/measured\.txt; .* There are filelock, "):
@@ -103,7 +103,7 @@ def test_wheels_for_another_python_are_refused_with_the_remedy(root, tmp_path):
         install_all(tmp_path / "wheels")
 
 
-def test_an_overlay_has_the_sites_packages_and_what_the_site_lacks(root, tmp_path, monkeypatch):
+def test_an_overlay_adds_missing_packages_to_those_of_the_site(root, tmp_path, monkeypatch):
     """The toy package stands for what the measured side needs and the site does not have."""
     needs = tmp_path / "needs.txt"
     needs.write_text("psutil==0.1\ntoy-package==1.0\n")
@@ -116,7 +116,7 @@ def test_an_overlay_has_the_sites_packages_and_what_the_site_lacks(root, tmp_pat
     assert site.list_missing(sys.executable) == ["toy-package==1.0"], "nothing was installed into the site's Python"
 
 
-def test_what_no_folder_has_is_named(root, tmp_path, monkeypatch):
+def test_packages_absent_from_every_folder_are_named(root, tmp_path, monkeypatch):
     needs = tmp_path / "needs.txt"
     needs.write_text("toy-package==2.0\n")
     monkeypatch.setattr(site, "MEASURED", needs)
@@ -131,10 +131,10 @@ def test_frameworks_are_found_in_the_first_python_that_has_them(monkeypatch):
     monkeypatch.setattr(site, "COUNTS", {"jax": "0", "mxnet": "1"})
     has_nothing = "/bin/false"
     for pythons in ([sys.executable, has_nothing], [has_nothing, sys.executable]):
-        found = site.find_frameworks(["jax-cpu", "mxnet-cpu"], pythons, on_gpu=False)
+        found = site.detect_frameworks(["jax-cpu", "mxnet-cpu"], pythons, on_gpu=False)
         assert [(each.version, each.python) for each in found] == [("1.5", sys.executable), ("", pythons[-1])]
     assert found[1].reason == "ModuleNotFoundError: No module named 'no_such_module'"
-    (without_gpu,) = site.find_frameworks(["jax-cuda13"], [sys.executable], on_gpu=True)
+    (without_gpu,) = site.detect_frameworks(["jax-cuda13"], [sys.executable], on_gpu=True)
     assert (without_gpu.version, without_gpu.reason) == ("", "AssertionError: it finds no GPU")
 
 
@@ -146,7 +146,7 @@ def test_every_environment_of_the_registry_can_be_looked_for():
         assert names == set(site.IMPORTS) == set(site.COUNTS)
 
 
-def test_an_old_python_is_refused_and_a_new_one_told_what_it_lacks():
+def test_an_old_python_is_refused_and_a_new_one_is_warned_about():
     script = "workflow/scripts/check_python.py"
     old, usual, new = (run_as(version, script) for version in ((3, 11, 3), (3, 11, 4), (3, 12, 1)))
     assert old.returncode == 1 and "3.11.4 or later is needed: make PYTHON=python3.11" in old.stderr

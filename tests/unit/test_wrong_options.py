@@ -41,7 +41,7 @@ def results(tmp_path):
 
 
 @pytest.mark.parametrize(("options", "words"), RETRIES.items(), ids=RETRIES)
-def test_retrying_what_does_not_exist_is_refused(results, options, words):
+def test_retrying_missing_runs_is_refused(results, options, words):
     command = [sys.executable, str(SCRIPTS / "retry_runs.py"), *options.split()]
     refused = subprocess.run(command, cwd=results, capture_output=True, text=True)
     assert refused.returncode == 2 and words in refused.stderr, refused.stdout + refused.stderr

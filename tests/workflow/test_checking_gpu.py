@@ -90,7 +90,7 @@ def test_when_time_is_up_snakemake_and_its_jobs_are_stopped(checked):
     assert called[-2:] == ["config/check_gpu.yaml", "results/check_gpu/config.yaml"]
 
 
-def test_a_check_that_is_told_to_end_stops_snakemake_and_writes_the_page(checked):
+def test_a_terminated_check_stops_snakemake_and_writes_the_page(checked):
     replace_snakemake(checked)
     check = start(checked, "--minutes", "20")
     wait_for(checked, "called")
@@ -101,7 +101,7 @@ def test_a_check_that_is_told_to_end_stops_snakemake_and_writes_the_page(checked
     assert (checked.folder / "stopped").exists() and not checked.processes()
 
 
-def test_a_check_whose_snakemake_is_killed_says_so_and_the_next_one_continues(checked):
+def test_a_check_reports_a_killed_snakemake_and_the_next_call_continues(checked):
     checked.behave(check_gpu_rates="hang")
     check = start(checked, "--minutes", "20", "--steps", "rates")
     wait_for(checked, "results/attempts/check_gpu_rates/**/events.jsonl")
@@ -118,7 +118,7 @@ def test_a_check_whose_snakemake_is_killed_says_so_and_the_next_one_continues(ch
     assert "| sleeping | stock | synthetic | fp32 | completed |" in page
 
 
-def test_the_command_ends_with_a_page_of_what_it_saw(checked, tmp_path):
+def test_the_command_writes_a_page_of_its_findings(checked, tmp_path):
     # The first sample is taken after one second.
     checked.behave(check_gpu_rates={"sleep_s": 2.5}, check_gpu_batches__sleeping__base__gpus1_batch64="out_of_memory")
     result = finish(start(checked, "--minutes", "20"))

@@ -149,7 +149,7 @@ def test_a_measured_run_has_the_machine_alone(project):
     assert blocks and all("measurement=100" in block for block in blocks)
 
 
-def test_packages_that_the_users_shell_names_do_not_replace_those_of_the_workflow(project, tmp_path):
+def test_packages_named_by_the_shell_do_not_replace_the_pinned_ones(project, tmp_path):
     """Modules of a cluster set PYTHONPATH to packages of another version, or of another Python."""
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules" / "safetensors.py").write_text("raise ImportError('it is for another Python')\n")

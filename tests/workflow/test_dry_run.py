@@ -50,7 +50,7 @@ def test_the_summary_says_the_same_with_the_logger_rich(project):
     assert read_stage(printed, "runs")[:2] == ["1", "missing"] and "rule train:" not in printed
 
 
-def test_what_is_quiet_is_chosen_by_the_user(project):
+def test_the_option_quiet_is_respected(project):
     project.write_config(small=study(**SMALL))
     printed = project.snakemake("--dry-run", "--quiet", "rules")
     assert "Job stats:" in printed and "rule train:" not in printed and read_stage(printed, "runs")[0] == "1"

@@ -32,7 +32,7 @@ def test_a_call_for_another_folder_names_both_folders_and_the_way_out(project, t
     assert "make .venv" not in made.stderr
 
 
-def test_a_workflow_that_takes_this_one_as_a_module_is_told_to_call_it(project, tmp_path):
+def test_importing_the_workflow_as_a_module_is_refused_with_the_remedy(project, tmp_path):
     (tmp_path / "Snakefile").write_text(
         f'module gpus:\n    snakefile: "{project.folder}/Snakefile"\n    config: config\n'
         "use rule * from gpus as gpus_*\n"

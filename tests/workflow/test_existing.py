@@ -49,7 +49,7 @@ def test_runs_start_behind_the_modules(modular, tmp_path):
     assert json.loads(next((modular.folder / "results").rglob("run.json")).read_text())["status"] == "completed"
 
 
-def test_an_interpreter_without_what_is_needed_or_with_an_unknown_module_is_refused(modular):
+def test_an_interpreter_without_its_packages_or_modules_is_refused(modular):
     use(modular, python="/usr/bin/env false", modules=["framework"])
     modular.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
     output = modular.snakemake(expect=1)

@@ -74,7 +74,7 @@ STALE = [change_settings, change_code, change_pins, change_data]
 
 
 @pytest.mark.parametrize("change", STALE, ids=lambda change: change.__name__)
-def test_available_starts_nothing_after_an_edit_and_names_what_is_stale(project, change):
+def test_available_starts_nothing_after_an_edit_and_names_stale_runs(project, change):
     named = change(project)
     before = hash_started(project)
     printed = project.snakemake("available", "--forceall")
@@ -99,7 +99,7 @@ def test_available_names_missing_runs_and_starts_none(project):
 
 
 @pytest.mark.parametrize("change", [*STALE, add_a_framework, change_another_framework], ids=lambda each: each.__name__)
-def test_a_report_of_other_runs_than_the_config_describes_is_refused_with_the_remedy(project, change):
+def test_a_report_that_contradicts_the_config_is_refused_with_the_remedy(project, change):
     page = project.read("results/report.html")
     named = change(project)
     printed = project.snakemake(*REPORT, expect=1)

@@ -70,7 +70,7 @@ def test_a_new_failure_is_in_the_tables_of_available(project):
     assert (row["status"], row["reason"].split(",")[0]) == ("killed", "the launcher ended without a word")
 
 
-def test_a_run_whose_earlier_step_failed_says_which_and_why(project):
+def test_a_run_names_the_earlier_step_that_failed_and_the_reason(project):
     project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
     script = project.folder / "workflow" / "scripts" / "leave_unchecked.py"
     works = script.read_text()

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-from howmanygpus.plan.parity import MOST_DEVICES
+from howmanygpus.plan.parity import MAX_GATE_DEVICES
 from project import LISTED, ROWS, study
 
 BF16 = """
@@ -30,7 +30,7 @@ def test_a_framework_that_fails_is_trained_only_where_parity_is_not_required(pro
 
     project.write_config(small=study(frameworks=["sleeping"], parity="report"))
     assert project.planned_runs() == []
-    (project.folder / "results" / "runs" / "small").rename(project.folder / "set_aside")
+    (project.folder / "results" / "runs" / "small").rename(project.folder / "move_aside")
     project.snakemake(*ROWS)
     assert {status for status, _ in read_statuses(project).values()} == {"completed"}
     assert "failed" in project.read("results/tables/small/runs.tsv"), "the verdict stands beside the numbers"
@@ -52,7 +52,7 @@ def check_progress(project, printed: str):
     task = "task 2 of 2: sleeping, small_cnn, fp32, own, on 1 device (small_cnn_"
     (line,) = [line for line in lines if task in line]
     assert re.match(r" *\d+\.\d s: task 2", line)
-    most = min(MOST_DEVICES, len(os.sched_getaffinity(0)))
+    most = min(MAX_GATE_DEVICES, len(os.sched_getaffinity(0)))
     assert lines[-1].endswith(f" s: all tasks of {most} devices have ended")
 
 

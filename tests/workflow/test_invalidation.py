@@ -67,7 +67,7 @@ def test_editing_one_strategy_reruns_its_runs_and_only_once(copy):
 @pytest.mark.parametrize(
     "path", ["loop/loop.py", "frameworks/fake/dozing.py", "frameworks/torch/ddp.py", "models/small_cnn/parameters.py"]
 )
-def test_what_people_read_reruns_nothing(copy, path):
+def test_editing_comments_and_docstrings_reruns_nothing(copy, path):
     copy.edit(f"workflow/lib/howmanygpus/train/{path}", READ_BY_PEOPLE)
     assert copy.planned() == []
 
@@ -122,7 +122,7 @@ def test_editing_the_loop_reruns_all_runs(copy):
     assert copy.planned() == sorted([*ALL_RUNS, *GATE, *analysis_of("first", "second")])
 
 
-def test_changing_what_a_failed_gate_does_reruns_no_training(copy):
+def test_changing_the_parity_policy_reruns_no_training(copy):
     copy.write_config(first=study(parity="report"), second=study())
     assert copy.planned_runs() == []
 

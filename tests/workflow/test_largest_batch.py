@@ -30,7 +30,7 @@ def read_searches(project: Project) -> dict[str, dict]:
     return {path.name.split("_small_cnn")[0]: json.loads(path.read_text()) for path in paths}
 
 
-def test_one_call_searches_and_runs_the_grid_with_what_it_found(project):
+def test_one_call_searches_the_largest_batch_and_runs_the_grid(project):
     project.write_config(small=study(num_gpus=[1], per_device_batch_size=[32, "max"]))
     project.behave(**TOO_LARGE)
     summary = project.snakemake("--dry-run")

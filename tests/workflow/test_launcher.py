@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from howmanygpus.train.schema import read_record
-from howmanygpus.train.start.settling import settle
+from howmanygpus.train.start.settling import complete_attempts
 from project import Project
 from specs import make_spec
 from training.launching import write_inputs
@@ -58,7 +58,7 @@ class Attempt:
 
     def explain(self) -> tuple[str, str]:
         """Return status and reason once the attempt is settled."""
-        settle(self.attempt)
+        complete_attempts(self.attempt)
         return self.record["status"], self.record["reason"]
 
 
@@ -73,7 +73,7 @@ ProcessTree.sample = fail
 """
 DEADLINE_AT_OUTCOME = """
 
-def see_end(pid, timeout_s=None):
+def wait_for_end(pid, timeout_s=None):
     while not Path("attempt/outcome.json").exists():
         time.sleep(0.05)
     return False

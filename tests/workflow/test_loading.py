@@ -49,7 +49,7 @@ def test_files_are_made_from_the_arrays_and_trained_on(finished):
     assert len({run["manifest_sha256"] for run in runs.values()}) == 2
 
 
-def test_a_loader_of_its_own_is_in_the_record_of_the_run_alone(finished):
+def test_a_native_loader_is_named_only_in_the_record_of_its_run(finished):
     for path, run in finished.read_records().items():
         ran = "howmanygpus/train/frameworks/fake/loader.py" in run["code"]
         assert ran == ("/native/" in path), path
@@ -67,7 +67,7 @@ def test_a_second_call_does_nothing_and_an_edited_loader_reruns_its_runs(finishe
         loader.write_text(code)
 
 
-def test_a_run_whose_image_is_missing_says_so_before_it_starts(finished):
+def test_a_missing_container_image_is_reported_before_the_run_starts(finished):
     path = finished.folder / "results" / "prepared" / "digits" / "png" / "images" / "test" / "0000" / "0000007.png"
     content = path.read_bytes()
     record = f"results/runs/files/dozing/shared/{CELLS[1]}/run.json"

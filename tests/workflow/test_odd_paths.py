@@ -46,7 +46,7 @@ def test_its_results_are_adopted_by_a_clone(project, tmp_path):
     assert clone.planned() == []
 
 
-def test_names_are_utf8_whatever_the_locale_is(tmp_path):
+def test_names_are_utf8_in_every_locale(tmp_path):
     project = Project(tmp_path / "project", fakes=["sleeping"])
     write_tree(tmp_path / "Größe", {"train/Größe": 3, "train/鳥": 3, "test/Größe": 2, "test/鳥": 2})
     (tmp_path / "Größe" / "train" / "鳥" / "übrig.png").write_text("damaged, so that a log names it")

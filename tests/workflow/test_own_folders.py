@@ -34,7 +34,7 @@ def project(tmp_path_factory, environment_record):
     return project
 
 
-def test_it_passes_the_gate_with_its_own_reference_and_trains(project):
+def test_a_folder_model_passes_the_gate_with_its_own_reference_and_trains(project):
     rows = project.read_rows()
     assert [(row["status"], row["model"], row["num_gpus"]) for row in rows] == [
         ("completed", "silu_net", "1"),
@@ -48,7 +48,7 @@ def test_it_passes_the_gate_with_its_own_reference_and_trains(project):
     assert "models/silu_net/torch.py" in record["code"] and record["spec"]["model_folder"] == "models/silu_net"
 
 
-def test_its_code_reruns_its_runs_and_files_that_nothing_executes_do_not(project):
+def test_editing_a_folder_model_reruns_only_runs_that_execute_the_file(project):
     file, folder = project.folder / "models" / "silu_net" / "torch.py", project.folder / "models" / "silu_net"
     text = file.read_text()
     (folder / "keras.py").write_text("import keras\n")

@@ -110,7 +110,7 @@ def test_comments_and_places_rerun_nothing_and_constants_rerun_the_runs(project)
     project.write_config(own=own_study())
 
 
-def test_a_file_with_all_arrays_is_what_runs_start_from(project, tmp_path):
+def test_runs_start_from_a_file_with_all_arrays(project, tmp_path):
     copy = project.copy_to(tmp_path / "given")
     drawn = load_file(copy.folder / "results" / "weights" / f"{NET}_seed1.safetensors")
     given = {name: array + 1 for name, array in drawn.items()}

@@ -9,7 +9,7 @@ import tarfile
 import pytest
 import yaml
 
-from howmanygpus.environments.pins import find_pins, hash_requirements
+from howmanygpus.environments.pins import hash_requirements, list_pin_files
 from howmanygpus.prepare.sources import cifar10
 from pictures import encode, smooth, write_tree
 from project import LISTED, Project, study
@@ -64,7 +64,7 @@ def test_an_added_file_redoes_its_shard_and_the_merge(copy):
     assert planned(copy) == ["merge_shards", "prepare_shard"]
 
 
-def test_what_happens_to_bad_files_concerns_the_merge_alone(copy):
+def test_the_policy_for_bad_files_affects_only_the_merge(copy):
     (copy.folder / "pets/train/cat/0001.png").write_bytes(b"<html>")
     output = copy.snakemake("prepared", expect=1)
     assert "1 files cannot be prepared (1 unknown)" in output and "train/cat/0001.png: unknown: begins with" in output
@@ -86,7 +86,7 @@ def test_a_wrong_option_is_refused_before_the_first_job(copy):
     assert 'datasets.pets.options.folder: "nowhere" is not a folder here; give' in copy.snakemake("prepared", expect=1)
 
 
-def test_images_that_are_not_split_are_split_and_what_is_odd_is_printed(project):
+def test_unsplit_images_are_split_and_oddities_are_printed(project):
     write_tree(project.folder / "pets", {"cat": 10, "dog": 10})
     shutil.copy(project.folder / "pets/cat/0000.png", project.folder / "pets/dog/0000.png")
     write_config(project)
@@ -164,7 +164,7 @@ def test_a_metric_of_one_label_is_refused_for_several(project):
     assert 'studies.first.quality.metric: "accuracy" is for one label an image, and an image of xrays has' in output
 
 
-def test_what_cannot_be_fetched_says_what_to_do_by_hand(project):
+def test_a_failed_download_names_the_manual_remedy(project):
     module = project.folder / "workflow/lib/howmanygpus/prepare/sources/cifar10.py"
     text = module.read_text()
     config = {"studies": {"first": study()}, "datasets": {"small": {"source": "cifar10"}}}
@@ -188,7 +188,7 @@ def test_what_cannot_be_fetched_says_what_to_do_by_hand(project):
     assert (project.folder / "results/raw/small/cifar-10-batches-bin/empty").exists()
 
 
-def test_what_preparing_costs_is_measured_alone_and_drawn(copy):
+def test_the_cost_of_preparing_is_measured_alone_and_drawn(copy):
     assert "measurement=100" in copy.snakemake("preparation", "--dry-run", *LISTED)
     copy.snakemake("preparation")
     assert copy.read("results/preparation/pets.tsv").startswith("part\tname\timages_per_s\t")
@@ -198,7 +198,7 @@ def test_what_preparing_costs_is_measured_alone_and_drawn(copy):
 
 def test_pillow_simd_prepares_in_its_own_environment(copy):
     """The record names a script that starts this Python instead of an environment with Pillow-SIMD."""
-    pins = hash_requirements([copy.folder / path for path in find_pins("pillow-simd")])[:8]
+    pins = hash_requirements([copy.folder / path for path in list_pin_files("pillow-simd")])[:8]
     record = copy.folder / "results" / "environments" / f"pillow-simd-{pins}.json"
     record.parent.mkdir(parents=True, exist_ok=True)
     script = copy.folder / "python"

@@ -106,7 +106,7 @@ def read_seen(project, folder):
 
 
 @pytest.mark.parametrize(("case", "num_processes"), [("once", 1), ("nodes", 1), ("devices", 2), ("mpi", 2)])
-def test_a_program_starts_as_often_as_it_says_and_on_its_own_cores(project, case, num_processes):
+def test_a_program_starts_the_stated_number_of_processes_on_separate_cores(project, case, num_processes):
     record, seen = read_run(project, name(case, "base", 2)), read_seen(project, f"{case}2")
     assert (record["status"], record["num_processes"], len(seen)) == ("completed", num_processes, num_processes)
     cores = [core for process in seen for core in process["cores"]]
@@ -120,7 +120,7 @@ def test_a_program_starts_as_often_as_it_says_and_on_its_own_cores(project, case
     assert seen[0]["pythonpath"] is None, "the workflow's own code is not in the program's way"
 
 
-def test_clocks_and_quality_are_those_that_the_program_reports(project):
+def test_clocks_and_quality_come_from_the_reports_of_the_program(project):
     record = read_run(project, name("ends", "how_fine"))
     assert (record["steps"], record["images_seen"], record["measured_steps"]) == (12, 1200, 10)
     assert record["init_s"] > 0 and record["versions"] == {"toy": "1.0"}
@@ -155,7 +155,7 @@ def test_a_run_of_which_one_process_fails_has_not_completed_and_leaves_no_proces
     assert not [process for process in project.processes() if "train.py" in process.cmdline()]
 
 
-def test_what_a_program_leaves_running_is_stopped_when_its_run_ends(project):
+def test_processes_left_by_a_program_are_stopped_when_its_run_ends(project):
     assert read_run(project, name("left", "base"))["status"] == "completed"
     assert not [process for process in project.processes() if "sleep" in process.cmdline()]
 

@@ -23,7 +23,7 @@ def read_held(project, kind):
     return sum(record["held_s"] for record in records) / 3600
 
 
-def test_the_bills_of_two_studies_add_up_to_what_their_jobs_used(project, environment_python):
+def test_the_bills_of_two_studies_add_up_to_the_hours_of_their_jobs(project, environment_python):
     environment_python("pytorch-cpu")  # for the reference of the gate
     given = study(frameworks=["sleeping"], num_gpus=[1], parity="report")
     project.write_config(one=given)

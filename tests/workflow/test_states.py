@@ -22,7 +22,7 @@ from howmanygpus.snakemake_patches.failing import Failures
 from howmanygpus.train.start.calls import announce
 from snakemake.logging import logger
 
-executor.FIRST_PAUSE_S, executor.LONGEST_PAUSE_S, executor.POLL_S, executor.PAUSE_GROWTH_S = 0.2, 0.5, 0.1, 0
+executor.FIRST_PAUSE_S, executor.MAX_PAUSE_S, executor.POLL_S, executor.PAUSE_GROWTH_S = 0.2, 0.5, 0.1, 0
 states.SILENT_S, states.REPORT_S, states.PATIENCE_S = 3, 600, 20
 executor.adopt()
 
@@ -215,7 +215,7 @@ def test_a_killed_call_leaves_jobs_that_the_next_one_waits_for(slurm):
     assert output.count("of an earlier call is doing this; it is waited for.") == 4
 
 
-def test_a_job_of_a_killed_call_whose_work_has_changed_is_cancelled_and_replaced(slurm):
+def test_an_outdated_job_of_a_killed_call_is_cancelled_and_replaced(slurm):
     slurm.plan(run_s=FOR_EVER)
     process = slurm.start(1)
     slurm.wait_for_jobs(1)

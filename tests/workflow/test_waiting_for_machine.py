@@ -17,7 +17,7 @@ def wait_for(condition) -> None:
         time.sleep(0.1)
 
 
-def test_a_wait_for_another_call_is_said_and_not_billed(prepared, tmp_path):
+def test_waiting_for_another_call_is_reported_and_not_billed(prepared, tmp_path):
     first, second = (Project(tmp_path / name) for name in ("first", "second"))
     for project in (first, second):
         project.take_prepared(prepared)

@@ -10,7 +10,7 @@ from pathlib import Path
 from howmanygpus.environments.build import use_fetched
 from howmanygpus.environments.horovod import download_source, make_builder
 from howmanygpus.environments.horovod_edits import apply_edits
-from howmanygpus.environments.pins import HOROVOD_SOURCE, HOROVOD_TOOLS, find_pins
+from howmanygpus.environments.pins import HOROVOD_SOURCE, HOROVOD_TOOLS, list_pin_files
 from project import ODD_FOLDER, ROOT
 
 NAME = "chainer-cpu"
@@ -31,7 +31,7 @@ def run_script(name, cache, pins, *options, **variables):
 def test_wheels_are_all_that_a_build_without_a_network_needs(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     wheels, record, cache = tmp_path / "wheels.json", tmp_path / "environment.json", tmp_path / ODD_FOLDER
-    pins = find_pins(NAME)
+    pins = list_pin_files(NAME)
     run_script("fetch_wheels", cache, pins, "--record", wheels)
     run_script("build_environment", cache, pins, "--wheels", wheels, "--record", record, **OFFLINE)
     python = json.loads(record.read_text())["python"]

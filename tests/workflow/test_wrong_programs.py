@@ -10,7 +10,7 @@ import pytest
 from howmanygpus.plan.program.study import complete_program_spec
 from howmanygpus.plan.runs import Run
 from howmanygpus.train.schema import read_record
-from howmanygpus.train.start.settling import settle
+from howmanygpus.train.start.settling import complete_attempts
 from project import ROOT
 
 EXAMPLE = 'write one object a line, such as {"step": 10, "samples": 640}'
@@ -176,7 +176,7 @@ def run_program(
     status = subprocess.run(launch, cwd=folder, env=variables, capture_output=True, timeout=300).returncode
     is_outcome = (folder / "run" / "run.json").exists()
     assert is_outcome == (status == 0), "an outcome ends well, and a failed attempt does not"
-    settle(folder)
+    complete_attempts(folder)
     return read_record(folder / "run" / "run.json" if is_outcome else folder / "attempt" / "attempt.json")
 
 

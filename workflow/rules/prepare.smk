@@ -52,7 +52,7 @@ rule acquire:
         code=data.code("acquire"),
         acquisition=data.described_acquisition,
         source=data.source,
-        options=data.options_unseen,
+        options=data.untracked_options,
         folder=data.acquired_folder,
     shell:
         r"""
@@ -108,7 +108,7 @@ rule prepare_shard:
         code=data.code("prepare_shard"),
         fingerprint=data.shard_fingerprint,
         source=data.source,
-        options=data.options_unseen,
+        options=data.untracked_options,
         acquired=data.acquired_folder,
     shell:
         r"""
@@ -142,7 +142,7 @@ rule merge_shards:
         code=data.code("merge_shards"),
         fingerprint=data.listing_fingerprint,
         source=data.source,
-        options=data.options_unseen,
+        options=data.untracked_options,
         acquired=data.acquired_folder,
         shards=lambda wildcards, input: str(Path(input.images[0]).parent),
         folder=subpath(output.description, parent=True),
@@ -177,7 +177,7 @@ rule measure_preparation:
         code=data.code("measure_preparation"),
         fingerprint=data.listing_fingerprint,
         source=data.source,
-        options=data.options_anywhere,
+        options=data.options_without_places,
         acquired=data.acquired_folder,
         num_images=SAMPLE_IMAGES,
     shell:

@@ -18,4 +18,4 @@ for study in PLAN.targets:
         name:
             study
         input:
-            products.of_target(study),
+            products.list_target_products(study),

@@ -8,7 +8,7 @@ from pathlib import Path
 from howmanygpus.files import write_json_atomic
 from howmanygpus.prepare.acquire.acquiring import acquire
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
-from howmanygpus.prepare.listing import find_acquisition
+from howmanygpus.prepare.listing import resolve_acquisition
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="folder to extract to")
     parser.add_argument("--record", type=Path, required=True, help="record to write when all files are extracted")
     arguments = parser.parse_args()
-    acquisition = find_acquisition(arguments.source, arguments.options)
+    acquisition = resolve_acquisition(arguments.source, arguments.options)
     try:
         record = acquire(acquisition, arguments.downloads, arguments.folder)
     except AcquisitionError as error:

@@ -11,23 +11,23 @@ import subprocess
 import sys
 from pathlib import Path
 
-from howmanygpus.train.start.calls import find_jobs, find_living
-from howmanygpus.train.start.settling import find_working
+from howmanygpus.train.start.calls import list_jobs_of_folder, list_living_calls
+from howmanygpus.train.start.settling import list_running_attempts
 
 RESULTS, METADATA = Path("results"), Path(".snakemake/metadata")
 
 
-def find_obstacle(source: Path) -> str:
+def detect_obstacle(source: Path) -> str:
     """Return why nothing can be adopted from a clone, and the remedy; empty if it can be."""
     if not (source / RESULTS).is_dir():
         return f"FROM={source} has no results/; name another clone: make adopt FROM=PATH"
     if RESULTS.exists():
         return "results/ exists here; adopt into a fresh clone, or move it away"
     finish = "Wait for the end, or press Ctrl-C in its terminal; then adopt"
-    if living := find_living(source):
+    if living := list_living_calls(source):
         return f"FROM={source} is in use by a call of Snakemake: {living[0].describe()}. {finish}"
-    jobs = {owner.describe() for _, owner in find_working(source)}
-    jobs |= {f"job {job}" for job in find_jobs(source)}
+    jobs = {owner.describe() for _, owner in list_running_attempts(source)}
+    jobs |= {f"job {job}" for job in list_jobs_of_folder(source)}
     if jobs:
         named = ", ".join(sorted(jobs))
         return f"FROM={source} has jobs that have not ended: {named}. Wait for their end or cancel them; then adopt"
@@ -68,7 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", type=Path, required=True, help="the other clone")
     source = parser.parse_args().source
-    if obstacle := find_obstacle(source):
+    if obstacle := detect_obstacle(source):
         sys.exit(obstacle)
     copy_results(source)
     print(f"The results of {source} are here now.")

@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 
 from howmanygpus.environments.build import build_environment, use_fetched
-from howmanygpus.environments.existing import link, take_existing
-from howmanygpus.environments.pins import find_newest_python
+from howmanygpus.environments.existing import link, wrap_interpreter
+from howmanygpus.environments.pins import read_newest_python
 from howmanygpus.files import write_json_atomic
 
 
 def refuse_newer_python(name: str, pins: list[Path]) -> None:
     """Raise SystemExit if the pins have no builds for this Python. pip would name a package, but not the remedy."""
-    newest = find_newest_python(pins)
+    newest = read_newest_python(pins)
     if newest and sys.version_info[:2] > newest:
         last, own = (".".join(map(str, version[:2])) for version in (newest, sys.version_info))
         sys.exit(
@@ -35,7 +35,7 @@ def main() -> None:
     arguments = parser.parse_args()
     use_fetched(arguments.wheels)
     if arguments.existing:
-        record = take_existing(arguments.name, arguments.pins, arguments.existing)
+        record = wrap_interpreter(arguments.name, arguments.pins, arguments.existing)
     else:
         refuse_newer_python(arguments.name, arguments.pins)
         horovod = json.loads(arguments.horovod.read_text()) if arguments.horovod else None

@@ -23,8 +23,8 @@ import psutil
 import yaml
 from snakemake.utils import update_config
 
-from howmanygpus.environments.find import find_python
-from howmanygpus.environments.site import build_overlay, find_frameworks, lend_packages
+from howmanygpus.environments.find import resolve_python
+from howmanygpus.environments.site import build_overlay, detect_frameworks, share_site_packages
 from howmanygpus.environments.wheelhouse import WheelhouseError
 from howmanygpus.files import read_each, write_text_atomic
 from howmanygpus.plan.check_gpu import (
@@ -49,10 +49,10 @@ from howmanygpus.report.parity.page import describe_variant
 from howmanygpus.surroundings.environment import build_surroundings
 from howmanygpus.surroundings.sessions import explain_end, run_until
 from howmanygpus.train.host.devices import describe_host
-from howmanygpus.train.host.gpus import GIB, find_compute_capability, find_smallest_memory_gib, list_gpu_uuids
-from howmanygpus.train.preflight.waits import WaitRun
-from howmanygpus.train.start.calls import find_living
-from howmanygpus.train.start.settling import settle
+from howmanygpus.train.host.gpus import GIB, list_gpu_uuids, read_compute_capability, read_smallest_memory_gib
+from howmanygpus.train.preflight.waits import RunWithoutWait
+from howmanygpus.train.start.calls import list_living_calls
+from howmanygpus.train.start.settling import complete_attempts
 
 CONFIG, FOLDER, PAGE = Path("config/check_gpu.yaml"), Path("results/check_gpu"), Path("results/check_gpu.md")
 MACHINE, CHANGES = FOLDER / "machine.yaml", FOLDER / "config.yaml"
@@ -98,7 +98,7 @@ def check_options(arguments: argparse.Namespace) -> None:
         raise refuse("WHEELS", str(wheels), "is no folder here", "`make wheelhouse` fills one")
 
 
-def look_at_site(pythons: list[str], device: str, wheels: Path | None, named: list[str]) -> list[dict]:
+def detect_site(pythons: list[str], device: str, wheels: Path | None, named: list[str]) -> list[dict]:
     """Write the machine file, and return what was found: environment, version, python and reason of each.
 
     named: the only frameworks to look for, each of which must be found; all if it is empty. Raises SystemExit if one is
@@ -107,9 +107,9 @@ def look_at_site(pythons: list[str], device: str, wheels: Path | None, named: li
     known = list_environments(device)
     environments = sorted(name for name, frameworks in known.items() if not named or {*named} & {*frameworks})
     print(f"Looking for {', '.join(environments)} in {', '.join(pythons)}", flush=True)
-    found = find_frameworks(environments, pythons, on_gpu=device == "cuda")
+    found = detect_frameworks(environments, pythons, on_gpu=device == "cuda")
     if REFERENCE not in environments:
-        found += find_frameworks([REFERENCE], pythons, on_gpu=False)
+        found += detect_frameworks([REFERENCE], pythons, on_gpu=False)
     answers = {answer.environment: answer for answer in found}
     versions = {name: answer for name, answer in answers.items() if answer.version}
     if REFERENCE not in versions:
@@ -123,7 +123,7 @@ def look_at_site(pythons: list[str], device: str, wheels: Path | None, named: li
     if named and reasons:
         sys.exit(f"FRAMEWORKS: no Python of {', '.join(pythons)} has all of {', '.join(named)}: {reasons}")
     overlays = {python: build_overlay(python, wheels) for python in {each.python for each in versions.values()}}
-    lend_packages(list(overlays.values()), wheels)
+    share_site_packages(list(overlays.values()), wheels)
     machine = describe_machine({name: overlays[answer.python] for name, answer in versions.items()})
     FOLDER.mkdir(parents=True, exist_ok=True)
     write_text_atomic(MACHINE, yaml.safe_dump(machine))
@@ -145,7 +145,7 @@ def call_snakemake(targets: Iterable[str], until: Iterable[str], deadline: float
     Raises StoppedError if Snakemake was stopped or killed.
     """
     rules = ["--until", *until] if until else []
-    status = run_until(deadline, [SNAKEMAKE, *targets, *rules, *OPTIONS], env=leave_own_path_out())
+    status = run_until(deadline, [SNAKEMAKE, *targets, *rules, *OPTIONS], env=remove_own_path())
     if status is None:
         raise StoppedError(findings.TIME_UP)
     ended = explain_end("Snakemake", status)
@@ -154,7 +154,7 @@ def call_snakemake(targets: Iterable[str], until: Iterable[str], deadline: float
     return f"{ended}, see what it printed" if status else ended
 
 
-def leave_own_path_out() -> dict[str, str]:
+def remove_own_path() -> dict[str, str]:
     """Return the environment variables for Snakemake, which finds the library itself."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
@@ -166,19 +166,19 @@ def unlock(started: float) -> None:
     say what to do, and so is any lock that is younger than this check.
     """
     locked_at = read_each(LOCKS, "*.lock", lambda path: path.stat().st_mtime)
-    if locked_at and max(locked_at) < started and not find_living():
+    if locked_at and max(locked_at) < started and not list_living_calls():
         print("A killed call has left this folder locked", flush=True)
-        subprocess.run([SNAKEMAKE, "--unlock", *OPTIONS], env=leave_own_path_out())
+        subprocess.run([SNAKEMAKE, "--unlock", *OPTIONS], env=remove_own_path())
 
 
-def plan_waits(plan: Plan, device: str) -> list[WaitRun]:
+def plan_waits(plan: Plan, device: str) -> list[RunWithoutWait]:
     if device != "cuda":
         return list_wait_runs(plan, None)
     # A GPU without memory of its own shares the host's.
-    return list_wait_runs(plan, find_smallest_memory_gib() or psutil.virtual_memory().total / GIB)
+    return list_wait_runs(plan, read_smallest_memory_gib() or psutil.virtual_memory().total / GIB)
 
 
-def try_waits(runs: list[WaitRun], deadline: float, why: dict[str, str]) -> None:
+def run_without_waits(runs: list[RunWithoutWait], deadline: float, why: dict[str, str]) -> None:
     """Do the runs without wait that have no outcome and whose inputs exist, and say in `why` how each ended.
 
     deadline: by time.monotonic(). why: by framework. Raises StoppedError if there is no time for all.
@@ -189,13 +189,13 @@ def try_waits(runs: list[WaitRun], deadline: float, why: dict[str, str]) -> None
             continue
         if time.monotonic() >= deadline:
             raise StoppedError(findings.TIME_UP)
-        command, log = run.create_attempt(find_python(Path(run.environment))), run.folder / "log.txt"
+        command, log = run.create_attempt(resolve_python(Path(run.environment))), run.folder / "log.txt"
         print(f"Training {run.framework} without its wait, see {log}", flush=True)
         with open(log, "wb") as file:
             status = run_until(deadline, command, env=environment, stdout=file, stderr=subprocess.STDOUT)
         if status is None:
             raise StoppedError(findings.TIME_UP)
-        settle(run.folder / "attempts")
+        complete_attempts(run.folder / "attempts")
         why[run.framework] = f"{explain_end('its launcher', status)}, see {log}"
 
 
@@ -234,12 +234,12 @@ class Check:
 
     def _wait(self) -> None:
         """Do the runs without wait. Without the step `rates`, Snakemake makes what they need."""
-        runs = [run for run in plan_waits(self.plan, self.device) if run.shows_it and not run.find_outcome()]
+        runs = [run for run in plan_waits(self.plan, self.device) if run.shows_it and not run.read_outcome()]
         missing = {path for run in runs if not run.unsupported for path in run.list_missing()}
         ended = self.why.get("rates", "")
         if missing and not ended:
             ended = call_snakemake(sorted(missing), (), self.deadline)
-        try_waits(runs, self.deadline, self.why)
+        run_without_waits(runs, self.deadline, self.why)
         self.why["waits"] = ended
 
     def _double_batches(self) -> None:
@@ -247,7 +247,9 @@ class Check:
         study = self.plan.studies[BATCHES].config | self.changes["studies"][BATCHES]
         while True:
             self._call("batches")
-            if not add_size(study, findings.find_growing(self.plan.studies[BATCHES].describe()), num_train):
+            if not add_size(
+                study, findings.list_completed_at_largest(self.plan.studies[BATCHES].describe()), num_train
+            ):
                 return
             self.changes["studies"][BATCHES] |= {key: study[key] for key in ("per_device_batch_size", "exclude")}
             self.plan = read_plan(self.changes)
@@ -281,8 +283,8 @@ def describe_machine_seen(device: str, rates) -> dict:
         "host": host["hostname"],
         "device": f"{device}: {', '.join(models) or 'no run has named it'}",
         "GPUs that may be used": len(host["gpu_uuids"]),
-        "compute capability": find_compute_capability() if device == "cuda" else None,
-        "memory, GiB": find_smallest_memory_gib() if device == "cuda" else None,
+        "compute capability": read_compute_capability() if device == "cuda" else None,
+        "memory, GiB": read_smallest_memory_gib() if device == "cuda" else None,
         "driver": host["driver_version"],
         "processor": f"{host['cpu_model']}, {len(os.sched_getaffinity(0))} cores",
         "Python of the workflow": host["python_version"],
@@ -333,7 +335,7 @@ def main() -> None:
     if arguments.device == "cuda" and not list_gpu_uuids():
         sys.exit("DEVICE: no NVIDIA GPU may be used here (see `nvidia-smi -L`); DEVICE=cpu rehearses without one")
     try:
-        found = look_at_site(arguments.site, arguments.device, arguments.wheels, arguments.frameworks)
+        found = detect_site(arguments.site, arguments.device, arguments.wheels, arguments.frameworks)
     except WheelhouseError as error:
         sys.exit(str(error))
     environments = list_environments(arguments.device)

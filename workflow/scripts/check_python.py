@@ -12,7 +12,7 @@ def main() -> None:
         sys.exit(f"{sys.executable} is Python {version}; {oldest} or later is needed: make PYTHON=python3.11 ...")
     # A Python that is too old could not import these modules.
     from howmanygpus.environments.cache import CacheError, check_cache
-    from howmanygpus.environments.pins import find_newest_python, find_pins
+    from howmanygpus.environments.pins import list_pin_files, read_newest_python
     from howmanygpus.plan.frameworks import FRAMEWORKS
 
     try:
@@ -20,10 +20,10 @@ def main() -> None:
     except CacheError as error:
         sys.exit(str(error))
     pins = {
-        name: [path for environment in entry.environments.values() for path in find_pins(environment)]
+        name: [path for environment in entry.environments.values() for path in list_pin_files(environment)]
         for name, entry in FRAMEWORKS.items()
     }
-    newest = {name: find_newest_python(paths) for name, paths in pins.items()}
+    newest = {name: read_newest_python(paths) for name, paths in pins.items()}
     lacking = [name for name, python in newest.items() if python and python < sys.version_info[:2]]
     if lacking:
         last = ".".join(map(str, min(filter(None, newest.values()))))

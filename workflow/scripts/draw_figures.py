@@ -8,18 +8,18 @@ from pathlib import Path
 
 from howmanygpus.report.figures import describe_figure, load_figure
 from howmanygpus.report.files import read_table
-from howmanygpus.report.published.protocols import leave_out_unfair
-from howmanygpus.report.style import mark_probes, save_figure
+from howmanygpus.report.published.protocols import drop_unfair
+from howmanygpus.report.style import mark_trial_runs, save_figure
 
 
 def draw(name: str, tables_folder: Path, folder: Path, decision: dict) -> None:
     """Draw a figure of howmanygpus/report/figures/ as SVG and as PNG. decision: of an adaptive study."""
     described = describe_figure(name)
     tables = {each: read_table(tables_folder / f"{each}.tsv") for each in described.tables}
-    tables = tables if described.shows_unfair else leave_out_unfair(tables)
+    tables = tables if described.shows_unfair else drop_unfair(tables)
     figure = load_figure(name).draw(**tables)
     if "probes_of" in decision:
-        mark_probes(figure, decision["probes_of"])
+        mark_trial_runs(figure, decision["probes_of"])
     save_figure(figure, folder / f"{name}.svg", folder / f"{name}.png")
 
 

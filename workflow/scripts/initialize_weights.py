@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 from howmanygpus.files import atomic_path, sha256_of_file, write_json_atomic
 from howmanygpus.train.models.folder import add_folder
-from howmanygpus.train.models.initialization import draw_weights, find_wrong_arrays
+from howmanygpus.train.models.initialization import draw_weights, list_wrong_arrays
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
     parameters = importlib.import_module(f"howmanygpus.train.models.{arguments.model}.parameters").parameters
     draws = parameters(tuple(arguments.image_shape), arguments.num_classes, **arguments.options)
     weights = draw_weights(draws, arguments.seed)
-    if wrong := find_wrong_arrays(weights):
+    if wrong := list_wrong_arrays(weights):
         where = Path(arguments.model_folder or arguments.model, "parameters.py")
         sys.exit(f"{where}: {wrong}; return float32 arrays of finite numbers, as he_normal and constant do")
     with atomic_path(arguments.weights) as partial:

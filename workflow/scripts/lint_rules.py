@@ -15,7 +15,7 @@ DECIDED = {
 SUBJECT, TITLE = re.compile(r"Lints for (.+):$"), re.compile(r" {4}\* (.+):$")
 
 
-def find_lints(output: str) -> list[str]:
+def list_lints(output: str) -> list[str]:
     """Return one line for each lint that is not in the list of exceptions, with the rule or file it is about."""
     found, subject = [], ""
     for line in output.splitlines():
@@ -29,7 +29,7 @@ def find_lints(output: str) -> list[str]:
 def main() -> None:
     command = [sys.executable, "-m", "snakemake", "--lint"]
     result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    lints = find_lints(result.stdout)
+    lints = list_lints(result.stdout)
     if result.returncode and "Lints for" not in result.stdout:
         sys.exit(result.stdout)
     print("\n".join(lints) or "snakemake --lint: nothing, except what DECIDED names")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.ledger.recording import RUN
-from howmanygpus.ledger.settling import settle_jobs
+from howmanygpus.ledger.settling import complete_and_list_jobs
 
 
 def main() -> None:
@@ -16,7 +16,7 @@ def main() -> None:
     # Jobs of other studies are part of an allocation that this study shares with them.
     listed = {
         path: record
-        for path, record in settle_jobs().items()
+        for path, record in complete_and_list_jobs().items()
         if record["name"].startswith(f"{arguments.study}/")
         or (record["kind"] != RUN and arguments.study in record.get("shares", [arguments.study]))
         or record.get("job", {}).get("packed")

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from howmanygpus.environments.find import find_python
+from howmanygpus.environments.find import resolve_python
 from howmanygpus.files import write_json_atomic
 from howmanygpus.ledger.recording import ALLREDUCE, is_packed, list_nodes, recorded, share_equally
 from howmanygpus.surroundings.environment import build_surroundings
@@ -32,7 +32,7 @@ def main() -> None:
     ):
         nodes = list_nodes(job)
         command = [
-            find_python(arguments.environment),
+            resolve_python(arguments.environment),
             "-m",
             "howmanygpus.train.preflight.allreduce",
             "--device",

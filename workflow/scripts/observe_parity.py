@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from howmanygpus.environments.find import find_python
+from howmanygpus.environments.find import resolve_python
 from howmanygpus.files import atomic_folder, write_json_atomic
 from howmanygpus.ledger.recording import GATE, is_packed, recorded, share_by_seconds
 from howmanygpus.surroundings.environment import build_unmeasured
@@ -21,7 +21,7 @@ class CrashError(Exception):
     """Some tasks of the gate have crashed."""
 
 
-def find_stack_refusal(probe: Path | None, environment: Path) -> str:
+def explain_stack_refusal(probe: Path | None, environment: Path) -> str:
     """Return why the nodes' driver cannot run an environment; empty if it can, or if the nodes were not probed."""
     if probe is None:
         return ""
@@ -46,7 +46,7 @@ def describe_layout(layout: str) -> str:
     return " on ".join(f"{count} {noun}{'s' if count > 1 else ''}" for count, noun in counts)
 
 
-def find_size(device: str, layouts: list[str]) -> dict:
+def compute_job_size(device: str, layouts: list[str]) -> dict:
     """Return the size of the job, which is enough for each of its layouts."""
     sizes = [tuple(map(int, layout.split("x"))) for layout in layouts]
     num_nodes = max(nodes for _, nodes in sizes)
@@ -75,11 +75,11 @@ def main() -> None:
     parser.add_argument("--probe", type=Path, nargs="?", help="what was found on the devices, if they were probed")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write, beside the observations")
     arguments = parser.parse_args()
-    refusal = find_stack_refusal(arguments.probe, arguments.environment)
+    refusal = explain_stack_refusal(arguments.probe, arguments.environment)
     request = json.loads(arguments.request)
     tasks = ["--request", arguments.request, "--defaults", arguments.defaults]
     device, framework = next(iter(request["cells"].values()))["device"], request["framework"]["framework"]
-    size, packed = find_size(device, list(arguments.layouts)), is_packed(json.loads(arguments.placement))
+    size, packed = compute_job_size(device, list(arguments.layouts)), is_packed(json.loads(arguments.placement))
     shares, seconds = share_by_seconds(arguments.studies, {}), Counter[str]()
     # The folder is beside the record, because processes on other nodes write their files there too.
     with (
@@ -89,7 +89,7 @@ def main() -> None:
         for number, (layout, keys) in enumerate({} if refusal else arguments.layouts.items(), start=1):
             print(f"Layout {number} of {len(arguments.layouts)}: {describe_layout(layout)}", flush=True)
             started = time.time()
-            observe(find_python(arguments.environment), tasks, layout, keys, arguments.placement, folder)
+            observe(resolve_python(arguments.environment), tasks, layout, keys, arguments.placement, folder)
             seconds += Counter(measure_cells(folder, layout, keys, started))
         job["shares"] = share_by_seconds(arguments.studies, seconds)
     write_json_atomic(arguments.record, {"layouts": arguments.layouts, "unsupported": refusal})

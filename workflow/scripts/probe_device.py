@@ -12,7 +12,7 @@ from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.ledger.recording import PROBE, recorded, share_equally
-from howmanygpus.train.preflight.probe import judge, look_around
+from howmanygpus.train.preflight.probe import inspect_node, judge
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
     size = {"device": arguments.device, "num_gpus": arguments.expected["devices_per_node"], "num_nodes": 1}
     shares = share_equally(arguments.studies)
     with recorded(PROBE, arguments.device, size, arguments.expected["packed"], shares=shares):
-        found = look_around(arguments.expected)
+        found = inspect_node(arguments.expected)
     findings = judge(found, arguments.expected)
     for finding in findings:
         print(f"{arguments.device}: {finding['level']}: {finding['text']}")

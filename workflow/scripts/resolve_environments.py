@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from howmanygpus.environments.build import install
-from howmanygpus.environments.pins import find_pins
+from howmanygpus.environments.pins import list_pin_files
 from howmanygpus.plan.config.errors import refuse_choice
 from howmanygpus.plan.frameworks import FRAMEWORKS
 
@@ -19,7 +19,7 @@ def resolve(name: str) -> bool:
     """Return whether uv finds versions of everything that the environment needs. uv prints to the terminal."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            install(Path(folder) / name, find_pins(name), ("--dry-run",))
+            install(Path(folder) / name, list_pin_files(name), ("--dry-run",))
         except SystemExit as error:
             print(error, file=sys.stderr)
             return False

@@ -27,7 +27,7 @@ sys.path.insert(0, str(WORKFLOW / "lib"))
 
 from howmanygpus.plan.config.errors import ConfigError, refuse_choice
 from howmanygpus.report.disturbance import is_disturbed
-from howmanygpus.train.start.calls import find_living
+from howmanygpus.train.start.calls import list_living_calls
 
 RUNS, ATTEMPTS, PARITY = Path("results/runs"), Path("results/attempts"), Path("results/parity")
 REFUSED_BY = re.compile(r"; see (results/parity/.+\.json)$")
@@ -55,7 +55,7 @@ def check_choices(statuses: list[str], verdicts: list[str], study: str | None) -
 
 def refuse_beside_calls() -> None:
     """Raise ConfigError while a call of Snakemake works here: it would miss the runs that it has counted as done."""
-    if living := find_living():
+    if living := list_living_calls():
         raise ConfigError(
             f"a call of Snakemake is at work in this folder: {living[0].describe()}. It would miss what is set aside. "
             "Wait for its end or press Ctrl-C in its terminal; then give this command again"
@@ -67,7 +67,7 @@ def list_records(study: str | None) -> list[Path]:
     return sorted((RUNS / study if study else RUNS).rglob("run.json"))
 
 
-def find_runs(statuses: set[str], with_disturbed: bool, study: str | None) -> list[Path]:
+def select_runs(statuses: set[str], with_disturbed: bool, study: str | None) -> list[Path]:
     """Return the folders of the runs with one of the statuses or, on request, of runs that other work disturbed."""
     return [path.parent for path in list_records(study) if _is_chosen(path, statuses, with_disturbed)]
 
@@ -79,7 +79,7 @@ def _is_chosen(path: Path, statuses: set[str], with_disturbed: bool) -> bool:
     return has_status or (with_disturbed and record["status"] == "completed" and bool(is_disturbed(record)))
 
 
-def find_verdicts(statuses: set[str]) -> list[Path]:
+def select_verdicts(statuses: set[str]) -> list[Path]:
     """Return the files of the verdicts that have one of the statuses."""
     verdicts = (path for path in sorted(PARITY.glob("*/*.json")) if path.parent.name != "observed")
     return [path for path in verdicts if json.loads(path.read_text()).get("status") in statuses]
@@ -92,7 +92,7 @@ def find_refusal(run: Path) -> Path | None:
     return verdict if verdict and verdict.exists() else None
 
 
-def find_observations(verdict: Path) -> list[Path]:
+def locate_observations(verdict: Path) -> list[Path]:
     """Return the record on which a verdict is based, and the folder beside it, if they exist."""
     observed = json.loads(verdict.read_text()).get("observed")
     record = Path(observed) if observed else None
@@ -111,7 +111,7 @@ def describe_nothing(arguments: argparse.Namespace) -> str:
     return ", and ".join(looked)
 
 
-def set_aside(path: Path, place: Path) -> Path:
+def move_aside(path: Path, place: Path) -> Path:
     """Move a file or folder into the folder `place` below results/attempts/ and return its new path."""
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     folder = ATTEMPTS / place / f"set-aside-{moment}-{os.getpid()}"
@@ -140,17 +140,17 @@ def main() -> None:
         refuse_beside_calls()
     except ConfigError as error:
         parser.error(str(error))
-    runs = find_runs(set(arguments.status), arguments.disturbed, arguments.study)
+    runs = select_runs(set(arguments.status), arguments.disturbed, arguments.study)
     refusals = [verdict for run in runs if (verdict := find_refusal(run))]
-    verdicts = list(dict.fromkeys([*find_verdicts(set(arguments.verdicts)), *refusals]))
+    verdicts = list(dict.fromkeys([*select_verdicts(set(arguments.verdicts)), *refusals]))
     if not (runs or verdicts):
         print(f"Nothing is set aside: {describe_nothing(arguments)}.")
         return
-    observations = dict.fromkeys(path for verdict in verdicts for path in find_observations(verdict))
+    observations = dict.fromkeys(path for verdict in verdicts for path in locate_observations(verdict))
     for run in runs:
-        print(f"{run} -> {set_aside(run, run.relative_to(RUNS))}")
+        print(f"{run} -> {move_aside(run, run.relative_to(RUNS))}")
     for path in (*verdicts, *observations):
-        print(f"{path} -> {set_aside(path, path.parent.relative_to(PARITY.parent))}")
+        print(f"{path} -> {move_aside(path, path.parent.relative_to(PARITY.parent))}")
     print(f"{len(runs)} runs and {len(verdicts)} verdicts set aside; the next call of snakemake does them again.")
 
 

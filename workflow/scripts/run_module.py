@@ -4,7 +4,7 @@ import argparse
 import os
 from pathlib import Path
 
-from howmanygpus.environments.find import find_python
+from howmanygpus.environments.find import resolve_python
 from howmanygpus.surroundings.environment import build_unmeasured
 
 
@@ -13,7 +13,7 @@ def main() -> None:
     parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
     parser.add_argument("--module", required=True, help="module below howmanygpus.train, which gets all other options")
     arguments, options = parser.parse_known_args()
-    python = find_python(arguments.environment)
+    python = resolve_python(arguments.environment)
     os.execve(python, [python, "-m", f"howmanygpus.train.{arguments.module}", *options], build_unmeasured(os.environ))
 
 

@@ -14,32 +14,32 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
-from howmanygpus.environments.find import find_python
+from howmanygpus.environments.find import resolve_python
 from howmanygpus.files import write_json_atomic
 from howmanygpus.ledger.recording import is_packed, recorded, share_equally
 from howmanygpus.plan.cluster.retrying import STARTED
 from howmanygpus.plan.largest.known import FAILED, GAVE_UP, REFUSED, read_found
 from howmanygpus.plan.largest.search import STUDY, complete_try
-from howmanygpus.surroundings.limits import find_memory_bytes
+from howmanygpus.surroundings.limits import read_memory_bytes
 from howmanygpus.train.largest import bisecting, trying
-from howmanygpus.train.largest.bisecting import Found, Next, SearchError
-from howmanygpus.train.largest.notebook import Notebook
-from howmanygpus.train.spec import PLACES_OF_MODELS
+from howmanygpus.train.largest.bisecting import NextTry, SearchError, SearchResult
+from howmanygpus.train.largest.notebook import TryLog
+from howmanygpus.train.spec import MODEL_PATH_KEYS
 from howmanygpus.train.start.attempts import is_refused
 from howmanygpus.train.start.endings import explain_crash
 
 
-def do_try(arguments: argparse.Namespace, step: Next, deadline: float) -> dict:
+def do_try(arguments: argparse.Namespace, step: NextTry, deadline: float) -> dict:
     """Do one try and return its row. deadline: of the job, by time.monotonic()."""
     request, launch = arguments.request, arguments.launch
     weights = str(arguments.weights.with_suffix(".safetensors"))
-    own = {key: launch.get(key) for key in PLACES_OF_MODELS}
+    own = {key: launch.get(key) for key in MODEL_PATH_KEYS}
 
     def make_spec(data_dir: str) -> dict:
         return complete_try(request, step.batch, step.is_confirmation, data_dir, weights, own)
 
     settings = request["settings"]
-    work = trying.Work(
+    work = trying.TryData(
         image_shape=tuple(request["image_shape"]),
         num_classes=request["num_classes"],
         multi_label=request["multi_label"],
@@ -51,8 +51,8 @@ def do_try(arguments: argparse.Namespace, step: Next, deadline: float) -> dict:
     left_s = deadline - time.monotonic()
     if left_s <= 0:
         raise TimeoutError("the time limit of the search is over; a further attempt goes on from its tries")
-    memory = find_memory(launch, settings.get("device_kind"))
-    python = find_python(arguments.environment)
+    memory = compute_memory_bytes(launch, settings.get("device_kind"))
+    python = resolve_python(arguments.environment)
     ended = trying.do_try(python, make_spec, work, folder, placement, left_s, memory, explain_crash)
     row = {"batch": step.batch, "num_steps": request["steps"][step.is_confirmation], **asdict(ended)}
     row |= {"is_confirmation": step.is_confirmation, "memory_limit_bytes": memory}
@@ -60,7 +60,7 @@ def do_try(arguments: argparse.Namespace, step: Next, deadline: float) -> dict:
     return row
 
 
-def find_memory(launch: dict, kind: str | None) -> int | None:
+def compute_memory_bytes(launch: dict, kind: str | None) -> int | None:
     """Return the bytes of memory of a device of cores: the request of its job, or its share of this machine.
 
     The framework finds the memory of other devices by itself. kind: None for the usual kind of the device's name.
@@ -69,7 +69,7 @@ def find_memory(launch: dict, kind: str | None) -> int | None:
         return None
     if launch["memory_mb"] is not None:
         return launch["memory_mb"] * 10**6
-    return find_memory_bytes() // launch["devices_of_host"]
+    return read_memory_bytes() // launch["devices_of_host"]
 
 
 def fail(arguments: argparse.Namespace, reason: str, tries: list[dict]) -> NoReturn:
@@ -84,9 +84,9 @@ def describe(arguments: argparse.Namespace) -> dict:
     return arguments.request | {"weights": str(arguments.weights)}
 
 
-def search(arguments: argparse.Namespace, notebook: Notebook) -> Found:
+def search(arguments: argparse.Namespace, notebook: TryLog) -> SearchResult:
     deadline = time.monotonic() + 60 * arguments.time_limit_min
-    while isinstance(step := bisecting.choose_next(notebook.tries, arguments.request["bound"]), Next):
+    while isinstance(step := bisecting.choose_next(notebook.tries, arguments.request["bound"]), NextTry):
         notebook.add(do_try(arguments, step, deadline))
     return step
 
@@ -119,7 +119,7 @@ def main() -> None:
     else:
         size = {"device": request["device"], "num_gpus": 1, "num_nodes": 1}
         packed, name = is_packed(arguments.launch["placement"]), arguments.record.stem
-        notebook = Notebook(
+        notebook = TryLog(
             arguments.record.parent / "tries" / f"{request['name']}.json", arguments.code, request["bound"]
         )
         try:

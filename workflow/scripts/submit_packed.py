@@ -18,7 +18,7 @@ from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import read_machine
 from howmanygpus.site.slurm import SlurmError, submit
 
-ELSEWHERE = (
+OTHER_PLACES = (
     "call this where jobs are submitted, such as a login node, and load SLURM's module there if the site has one; "
     "without a cluster, call Snakemake with `--profile profiles/local`"
 )
@@ -42,7 +42,7 @@ def main() -> None:
         print(submit(options, script), end="")
     except SlurmError as error:
         if error.status is None:
-            sys.exit(f"submit_packed: sbatch is not on this machine, {os.uname().nodename}; {ELSEWHERE}")
+            sys.exit(f"submit_packed: sbatch is not on this machine, {os.uname().nodename}; {OTHER_PLACES}")
         sys.exit(error.stderr)
 
 

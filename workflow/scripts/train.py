@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from howmanygpus.environments.find import find_python
+from howmanygpus.environments.find import resolve_python
 from howmanygpus.ledger.recording import RUN, SIZE, is_packed, start_record
-from howmanygpus.plan.cluster.retrying import find_used_min
+from howmanygpus.plan.cluster.retrying import sum_used_min
 from howmanygpus.plan.runs import Run, complete_spec
-from howmanygpus.surroundings.environment import build_surroundings, find_names
+from howmanygpus.surroundings.environment import build_surroundings, parse_variable_names
 from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.spec import PLACES_OF_MODELS
+from howmanygpus.train.spec import MODEL_PATH_KEYS
 from howmanygpus.train.start.attempts import (
     RUNS,
     DoneByAnotherError,
@@ -33,7 +33,7 @@ PARENT = os.getppid()
 """Process that started this one. If it dies before the launcher asks for the kernel's signal, the launcher ends."""
 
 
-def become(command: list[str], environment: Mapping[str, str]) -> NoReturn:
+def exec_launcher(command: list[str], environment: Mapping[str, str]) -> NoReturn:
     """Become the launcher, which keeps the number and the parent of this process."""
     os.execve(command[0], [*command, "--parent", str(PARENT)], environment)
 
@@ -49,12 +49,12 @@ def start_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
     return attempt
 
 
-def find_limit_min(arguments: argparse.Namespace) -> float:
+def resolve_limit_min(arguments: argparse.Namespace) -> float:
     """Return the time limit of this attempt in minutes; with a budget, its earlier attempts have used a part of it."""
     if "limit_min" not in arguments.launch:
         return arguments.time_limit_min
     run = str(arguments.run.parent.relative_to(RUNS))
-    left = arguments.launch["limit_min"] - find_used_min(run)
+    left = arguments.launch["limit_min"] - sum_used_min(run)
     if left <= 0:
         sys.exit(f"{arguments.run}: earlier attempts have used what the budget of device-hours had left for this run")
     return min(arguments.time_limit_min, left)
@@ -68,10 +68,10 @@ def start_program(arguments: argparse.Namespace) -> NoReturn:
     run = str(arguments.run.parent.relative_to(RUNS))
     spec = complete_program_spec(Run.from_path(run), arguments.settings)
     attempt = start_attempt(run, spec, arguments.launch["placement"])
-    python = find_python(arguments.environment) if arguments.environment else spec["program"]["python"]
+    python = resolve_python(arguments.environment) if arguments.environment else spec["program"]["python"]
     prefer_interpreter(python)
     command = build_program_command(attempt, run, arguments.time_limit_min)
-    become(command, os.environ)
+    exec_launcher(command, os.environ)
 
 
 def main() -> None:
@@ -91,19 +91,19 @@ def main() -> None:
     )
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the run is stopped")
     arguments = parser.parse_args()
-    arguments.time_limit_min = find_limit_min(arguments)
+    arguments.time_limit_min = resolve_limit_min(arguments)
     if "program" in arguments.settings:
         start_program(arguments)
     weights = str(arguments.weights.with_suffix(".safetensors"))
     run = str(arguments.run.parent.relative_to(RUNS))
-    settings = arguments.settings | {place: arguments.launch.get(place) for place in PLACES_OF_MODELS}
+    settings = arguments.settings | {place: arguments.launch.get(place) for place in MODEL_PATH_KEYS}
     spec = complete_spec(Run.from_path(run), settings, str(arguments.data.parent), weights)
-    python = find_python(arguments.environment)
+    python = resolve_python(arguments.environment)
     attempt = start_attempt(run, spec, arguments.launch["placement"])
     parity = arguments.launch["parity"]
     command = build_launch_command(python, attempt, run, arguments.verdict, parity, arguments.time_limit_min)
     scratch = arguments.launch["placement"].get("scratch") or ""
-    become(command, build_surroundings(os.environ, find_names(scratch)))
+    exec_launcher(command, build_surroundings(os.environ, parse_variable_names(scratch)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Formats of numbers of a backend without a framework, which computes nothing."""
 
-from howmanygpus.train.frameworks.numbers import Numbers
+from howmanygpus.train.frameworks.numbers import NumberFormats
 
 
 def read(backend, batch):
-    return Numbers(activations={"float32"})
+    return NumberFormats(activations={"float32"})

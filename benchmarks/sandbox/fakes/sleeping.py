@@ -85,7 +85,7 @@ class Sleeping(StepwiseBackend):
         time.sleep(self.owed_s)
         self.owed_s = 0.0
 
-    def take_window_loss(self, num_steps):
+    def read_window_loss(self, num_steps):
         return float("nan") if self.behaviour == "diverge" and self.steps > 2 else 1.0 / (1 + self.steps)
 
     def weights(self):

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from howmanygpus.train.host.processes import die_with_parent
-from howmanygpus.train.start.calls import find_birth, is_alive
+from howmanygpus.train.start.calls import is_alive, read_start_ticks
 from howmanygpus.train.start.rendezvous import reserve_port
 from slurm import database
 
@@ -221,7 +221,7 @@ class Cluster:
     def _configure(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o755)
-        (self.folder / "owner").write_text(f"{os.getpid()} {find_birth(os.getpid())}")
+        (self.folder / "owner").write_text(f"{os.getpid()} {read_start_ticks(os.getpid())}")
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o400)

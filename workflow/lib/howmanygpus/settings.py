@@ -203,7 +203,7 @@ OPTIMIZER: dict[str, Setting] = {
 """Keys of the setting `optimizer`."""
 
 BY_FRAMEWORK = "by_framework"
-OF_ONE_FRAMEWORK = ("learning_rate", "lr_scaling", "lr_reference_batch_size", "lr_warmup_epochs")
+PER_FRAMEWORK_KEYS = ("learning_rate", "lr_scaling", "lr_reference_batch_size", "lr_warmup_epochs")
 """Keys of the optimizer that a study can set for single frameworks."""
 
 SETTINGS: dict[str, Setting] = {
@@ -566,7 +566,7 @@ SETTINGS: dict[str, Setting] = {
                         "type": "object",
                         "additionalProperties": False,
                         "minProperties": 1,
-                        "properties": {key: OPTIMIZER[key].accepts for key in OF_ONE_FRAMEWORK},
+                        "properties": {key: OPTIMIZER[key].accepts for key in PER_FRAMEWORK_KEYS},
                     },
                     "default": {},
                 },

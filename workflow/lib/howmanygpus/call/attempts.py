@@ -13,7 +13,7 @@ from howmanygpus.train.records import now
 from howmanygpus.train.schema import write_record
 from howmanygpus.train.start.attempts import make_folder
 from howmanygpus.train.start.endings import ask_for_end
-from howmanygpus.train.start.settling import ATTEMPTS, find_working, settle
+from howmanygpus.train.start.settling import ATTEMPTS, complete_attempts, list_running_attempts
 
 
 def list_attempts(run: str) -> set[Path]:
@@ -25,7 +25,7 @@ def find_new_attempt(run: str, older: set[Path]) -> tuple[Path, dict] | None:
     """Return folder and record of the newest attempt at a run; None if there is none besides the older ones."""
     if not list_attempts(run) - older:
         return None
-    settle(ATTEMPTS / run)
+    complete_attempts(ATTEMPTS / run)
     read = read_each(ATTEMPTS / run, "*/attempt.json", lambda path: (path, json.loads(path.read_text())))
     new = [(path.parent, record) for path, record in read if path not in older]
     return new[-1] if new else None
@@ -37,7 +37,7 @@ def record_refusal(run: str, settings: dict, inputs: dict[str, Path], reason: st
     inputs: `data`, `weights` and `verdict` of the rule `train`; none of them for a user's own program.
     """
     name = f"refused{time.monotonic_ns()}"
-    return _record_end(run, settings, inputs, name, {"status": "refused", "reason": reason})
+    return record_end(run, settings, inputs, name, {"status": "refused", "reason": reason})
 
 
 def record_unstarted(run: str, settings: dict, inputs: dict[str, Path], job_id: str, words: str) -> Path | None:
@@ -46,11 +46,11 @@ def record_unstarted(run: str, settings: dict, inputs: dict[str, Path], job_id: 
     inputs: as in record_refusal. words: the job's last words, which are the reason if SLURM has none. Returns None if
     the job wrote a record of an attempt, or left the run to another call of Snakemake.
     """
-    others = [owner for _, owner in find_working(run=run) if owner.job != job_id]
+    others = [owner for _, owner in list_running_attempts(run=run) if owner.job != job_id]
     if any((ATTEMPTS / run).glob(f"*-job{job_id}/attempt.json")) or others:
         return None
     crash = {"status": "crashed", "reason": f"job {job_id} ended before the run began: {words}"}
-    return _record_end(run, settings, inputs, f"job{job_id}", ask_for_end(job_id) or crash)
+    return record_end(run, settings, inputs, f"job{job_id}", ask_for_end(job_id) or crash)
 
 
 def record_blocked(run: str, settings: dict, inputs: dict[str, Path], reason: str) -> Path:
@@ -61,10 +61,10 @@ def record_blocked(run: str, settings: dict, inputs: dict[str, Path], reason: st
     for older in (ATTEMPTS / run).glob("*-blocked*"):
         shutil.rmtree(older)
     name = f"blocked{time.monotonic_ns()}"
-    return _record_end(run, settings, inputs, name, {"status": "blocked", "reason": reason})
+    return record_end(run, settings, inputs, name, {"status": "blocked", "reason": reason})
 
 
-def _record_end(run: str, settings: dict, inputs: dict[str, Path], name: str, ending: dict) -> Path:
+def record_end(run: str, settings: dict, inputs: dict[str, Path], name: str, ending: dict) -> Path:
     """Record an attempt that ended at once. ending: its status and reason."""
     is_judged = "verdict" in inputs and inputs["verdict"].exists()
     verdict = json.loads(inputs["verdict"].read_text())["status"] if is_judged else "not_checked"

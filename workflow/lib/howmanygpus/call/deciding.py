@@ -8,15 +8,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from howmanygpus.call.passes import Standing, ask_for_another
+from howmanygpus.call.passes import PassState, ask_for_another
 from howmanygpus.call.plans import leave_plans
-from howmanygpus.call.searches import give_up_searches, list_numbers, postpone
+from howmanygpus.call.searches import list_numbers, postpone_runs, record_failed_searches
 from howmanygpus.files import write_json_atomic
 from howmanygpus.ledger.recording import JOBS, RUN
 from howmanygpus.ledger.settling import complete_jobs
 from howmanygpus.plan.adaptive.budget import RESERVE
 from howmanygpus.plan.adaptive.campaign import Campaign, list_campaigns
-from howmanygpus.plan.adaptive.cells import Decision, Knowledge, Measured
+from howmanygpus.plan.adaptive.cells import Decision, KnownRuns, RunResult
 from howmanygpus.plan.adaptive.expecting import expect_seconds
 from howmanygpus.plan.cluster.retrying import STARTED
 from howmanygpus.plan.plan import Plan
@@ -26,8 +26,8 @@ DECISIONS = Path(".snakemake/howmanygpus/decisions")
 """Folder in which the deciding process leaves its decisions for the jobs of a call, one file for each study."""
 LIMITS = "limits-min"
 """File with the minutes that budgets have for runs. No study has this name."""
-GOES_ON = "By what was measured there is more to do: this call goes on with another pass."
-ANOTHER_CALL = "By what was measured there is more to do: give the same call again."
+STILL_RUNNING = "By what was measured there is more to do: this call goes on with another pass."
+DONE_BY_ANOTHER_CALL = "By what was measured there is more to do: give the same call again."
 LATER, NOT_RUN = "missing", "not_run"
 """Statuses, in the table of runs, of a run that is decided later and of one that is not run."""
 
@@ -37,14 +37,14 @@ def decide_all(plan: Plan) -> dict[str, Decision]:
 
     The two studies of a campaign share one decision.
     """
-    waiting = postpone(plan)
+    waiting = postpone_runs(plan)
     # A study of probes waits for the same searches as the study whose probes it has.
     campaigns = [campaign for campaign in list_campaigns(plan) if campaign.study.name not in waiting]
     decisions = {id(campaign): campaign.decide(_gather(campaign)) for campaign in campaigns}
     return waiting | {study.name: decisions[id(campaign)] for campaign in campaigns for study in campaign.studies}
 
 
-def _gather(campaign: Campaign) -> Knowledge:
+def _gather(campaign: Campaign) -> KnownRuns:
     # pandas, which these modules import, is loaded only if a study needs a decision.
     from howmanygpus.call.measured import read_ended, sum_device_hours
 
@@ -55,16 +55,16 @@ def _gather(campaign: Campaign) -> Knowledge:
         return owners[runs[path].study].spec(runs[path])
 
     ended = read_ended(runs, find_spec, campaign.study.defaults, os.environ.get(STARTED, ""))
-    known = {path: Measured(status, rate, has_outcome) for path, status, rate, has_outcome in ended}
+    known = {path: RunResult(status, rate, has_outcome) for path, status, rate, has_outcome in ended}
     if campaign.rules.budget_device_h is None:
-        return Knowledge(known)
+        return KnownRuns(known)
     machine = campaign.plan.machine
     billing = {name: found for name in machine.devices if (found := machine.billing(name))}
     jobs: dict[str, dict] = {}
     for study in campaign.studies:
         before, completed = complete_jobs(JOBS / RUN / study.name)
         jobs |= {str(path): record for path, record in (before | completed).items()}
-    return Knowledge(known, sum_device_hours(jobs, billing), _expect_hours(campaign, known, billing))
+    return KnownRuns(known, sum_device_hours(jobs, billing), _expect_hours(campaign, known, billing))
 
 
 def _expect_hours(
@@ -89,7 +89,7 @@ def _count_devices(plan: Plan, run: Run, billing: dict[str, dict]) -> float:
     return bill(1.0, run.num_gpus, num_nodes, prices)["billed_device_hours"] if prices else run.num_gpus
 
 
-def take_decisions(plan: Plan, is_job: bool) -> None:
+def apply_decisions(plan: Plan, is_job: bool) -> None:
     """Give a plan its decisions. A job on a cluster only gets the time that budgets have for its run."""
     if is_job:
         plan.limits_min = json.loads((DECISIONS / LIMITS).read_text()) if (DECISIONS / LIMITS).exists() else {}
@@ -107,24 +107,24 @@ def end_pass(plan: Plan, say: Callable[[str], None], is_last: bool, has_failed: 
     if is_last or not (plan.decisions or plan.searches):
         return False
     if has_failed:
-        give_up_searches(plan)
-    is_followed = find_standing(plan.decisions, list_numbers(plan)).is_followed_by(_find_standing_now(plan))
+        record_failed_searches(plan)
+    is_followed = compute_pass_state(plan.decisions, list_numbers(plan)).is_followed_by(_compute_pass_state_now(plan))
     if is_followed:
-        say(GOES_ON if ask_for_another(has_failed) else ANOTHER_CALL)
+        say(STILL_RUNNING if ask_for_another(has_failed) else DONE_BY_ANOTHER_CALL)
     return is_followed
 
 
-def _find_standing_now(plan: Plan) -> Standing:
+def _compute_pass_state_now(plan: Plan) -> PassState:
     """Return the standing according to the records that exist now. New results of searches make a new plan."""
     now = plan.plan_again() if plan.searches else plan
-    return find_standing(decide_all(now), list_numbers(now))
+    return compute_pass_state(decide_all(now), list_numbers(now))
 
 
-def find_standing(decisions: Mapping[str, Decision], numbers: Iterable[str] = ()) -> Standing:
+def compute_pass_state(decisions: Mapping[str, Decision], numbers: Iterable[str] = ()) -> PassState:
     """Return the standing of a plan. numbers: those from searches, see call.searches.list_numbers."""
     asked = {run for decision in decisions.values() for run in (*decision.go, *decision.done)}
     undecided = frozenset(study for study, decision in decisions.items() if decision.later)
-    return Standing(frozenset([*asked, *numbers]), undecided)
+    return PassState(frozenset([*asked, *numbers]), undecided)
 
 
 def refuse_overspending(plan: Plan, jobs: Iterable[Any]) -> list[str]:
@@ -161,12 +161,12 @@ def limit_runs(plan: Plan, decisions: dict[str, Decision]) -> dict[str, float]:
 
 
 def find_file(study: str) -> str:
-    """Return the file in which leave_decisions writes about a study."""
+    """Return the file in which write_decisions writes about a study."""
     return str(DECISIONS / f"{study}.json")
 
 
 def hash_decision(plan: Plan, study: str) -> str:
-    """Return the hash of the content that leave_decisions writes about a study."""
+    """Return the hash of the content that write_decisions writes about a study."""
     text = json.dumps(describe_decision(plan, study, plan.decisions[study]), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -189,7 +189,7 @@ def describe_decision(plan: Plan, study: str, decision: Decision) -> dict:
     return told | ({"probes_of": owner.study.name} if owner and owner.study.name != study else {})
 
 
-def leave_decisions(plan: Plan) -> None:
+def write_decisions(plan: Plan) -> None:
     """Write all plans and decisions, and the limits that budgets set, where the jobs of this call find them."""
     leave_plans(plan)
     if not plan.decisions:

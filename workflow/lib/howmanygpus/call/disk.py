@@ -9,14 +9,14 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from howmanygpus.environments.cache import find_root
+from howmanygpus.environments.cache import resolve_cache_root
 from howmanygpus.plan.dry_run.durations import RUNS
 from howmanygpus.plan.plan import Plan
 
 PROBE_MIB = 16
 """Amount of data written to find out, because a quota is only noticed by writing."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
-TOLD_BY_LOGS = re.compile(f"{os.strerror(errno.ENOSPC)}|{os.strerror(errno.EDQUOT)}")
+DISK_FULL_MESSAGE = re.compile(f"{os.strerror(errno.ENOSPC)}|{os.strerror(errno.EDQUOT)}")
 GIB = 2**30
 UNCOMPRESSED = ("arrays", "synthetic", "resident")
 """Inputs whose prepared images take one byte for each channel of each pixel."""
@@ -24,14 +24,14 @@ UNCOMPRESSED = ("arrays", "synthetic", "resident")
 
 def list_folders() -> list[Path]:
     """Return the folders in which calls write: the project's, its results, and the cache of environments."""
-    folders = [Path().resolve(), find_root().resolve()]
+    folders = [Path().resolve(), resolve_cache_root().resolve()]
     results = Path("results")
     if results.is_symlink() or results.is_mount():
         folders.insert(1, results.resolve())
     return folders
 
 
-def find_full_disks(folders: Iterable[Path]) -> list[str]:
+def list_full_disks(folders: Iterable[Path]) -> list[str]:
     """Return a message for each folder in which PROBE_MIB cannot be written. Read-only folders are left out."""
     messages = []
     for folder in folders:
@@ -110,7 +110,7 @@ def read_end(log: Path, num_bytes: int = 2**16) -> str:
         return ""
 
 
-def find_words_of_full_disk(log: Path) -> str:
+def find_disk_full_message(log: Path) -> str:
     """Return the last line of a log that says that the disk or a quota was full; empty if there is none."""
     lines = reversed(read_end(log).splitlines())
-    return next((line.strip() for line in lines if TOLD_BY_LOGS.search(line)), "")
+    return next((line.strip() for line in lines if DISK_FULL_MESSAGE.search(line)), "")

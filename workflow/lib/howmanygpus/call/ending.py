@@ -11,10 +11,10 @@ def repeat_call(target: str, command_line: list[str], targets: Iterable[str]) ->
 
     target: empty for none. targets: those of the call, which are left out.
     """
-    return shlex.join([".venv/bin/snakemake", *filter(None, [target]), *_find_options(command_line, targets)])
+    return shlex.join([".venv/bin/snakemake", *filter(None, [target]), *_list_options(command_line, targets)])
 
 
-def _find_options(command_line: list[str], targets: Iterable[str]) -> list[str]:
+def _list_options(command_line: list[str], targets: Iterable[str]) -> list[str]:
     given = {*targets, "--"}
     return [word for word in command_line[1:] if word not in given]
 
@@ -28,7 +28,7 @@ def describe_success(made: Iterable[str], command_line: list[str], targets: Iter
     if not answers:
         return ""
     targets = list(targets)
-    options = _find_options(command_line, targets)
+    options = _list_options(command_line, targets)
     report = shlex.join([".venv/bin/snakemake", *targets, *options, "--report", "results/report.html"])
     return f"The answer is in {answers[0]}. This writes the report: {report}"
 

@@ -13,24 +13,24 @@ from collections import defaultdict
 from typing import Any
 
 from howmanygpus.call.ending import AVAILABLE, repeat_call
-from howmanygpus.plan.dry_run.reasons import Reasons, is_missing
-from howmanygpus.plan.dry_run.summary import PRODUCTS, count, find_stage, name_some
+from howmanygpus.plan.dry_run.reasons import RerunReasons, is_missing
+from howmanygpus.plan.dry_run.summary import PRODUCTS, count, resolve_stage, shorten_list
 
 _FOUND: dict[str, dict[str, str]] = defaultdict(dict)
 """Why runs are stale, by study and path."""
 
 
-def takes_existing(workflow: Any) -> bool:
+def builds_from_existing(workflow: Any) -> bool:
     """Return whether a call builds from what exists. It works once the targets are known. workflow: Snakemake's."""
     return AVAILABLE in workflow.dag_settings.targets
 
 
-def note_stale(dag: Any) -> list[str]:
+def record_stale(dag: Any) -> list[str]:
     """Note the runs that exist and that a full call would do again, and return lines that name them.
 
     dag: Snakemake's plan of the full call.
     """
-    by_reason = _find_again(dag)
+    by_reason = _list_rerun(dag)
     for reason, runs in by_reason.items():
         for run in runs:
             _FOUND[run.partition("/")[0]][run] = reason
@@ -38,9 +38,9 @@ def note_stale(dag: Any) -> list[str]:
     return ["\n".join([f"Stale, because {reason}; {again}", *runs]) for reason, runs in _name_runs(by_reason)]
 
 
-def _find_again(dag: Any) -> dict[str, list[str]]:
+def _list_rerun(dag: Any) -> dict[str, list[str]]:
     """Return the runs that exist and that a plan does again, by reason."""
-    reasons, found = Reasons(dag, dag.workflow.persistence, is_forced=False), defaultdict(list)
+    reasons, found = RerunReasons(dag, dag.workflow.persistence, is_forced=False), defaultdict(list)
     for job in dag.needrun_jobs(exclude_finished=False):
         if job.rule.name == "train" and not is_missing(job):
             found[reasons.explain_run(job)].append(job.wildcards_dict["run"])
@@ -48,7 +48,7 @@ def _find_again(dag: Any) -> dict[str, list[str]]:
 
 
 def _name_runs(by_reason: dict[str, list[str]]) -> list[tuple[str, list[str]]]:
-    return [(reason, name_some(sorted(runs))) for reason, runs in sorted(by_reason.items())]
+    return [(reason, shorten_list(sorted(runs))) for reason, runs in sorted(by_reason.items())]
 
 
 def refuse_report(dag: Any, command_line: list[str]) -> str:
@@ -63,12 +63,12 @@ def refuse_report(dag: Any, command_line: list[str]) -> str:
     if not jobs:
         return ""
     lines = ["--report: no report is written, because the results are not those of this config."]
-    for reason, runs in _name_runs(_find_again(dag)):
+    for reason, runs in _name_runs(_list_rerun(dag)):
         lines += [f"Runs that exist and would be done again, because {reason}:", *runs]
     if missing := [job.wildcards_dict["run"] for job in jobs if job.rule.name == "train" and is_missing(job)]:
-        lines += ["Runs that are missing:", *name_some(sorted(missing))]
+        lines += ["Runs that are missing:", *shorten_list(sorted(missing))]
     lines += [f"Jobs to do: {', '.join(count(job.rule.name for job in jobs))}"]
-    call = _leave_report_out(command_line)
+    call = _drop_report(command_line)
     lines += [f"Do them first, by the same call without --report: {repeat_call('', call, ())}"]
     if AVAILABLE not in targets:
         existing = repeat_call(AVAILABLE, call, targets)
@@ -76,7 +76,7 @@ def refuse_report(dag: Any, command_line: list[str]) -> str:
     return "\n".join(lines)
 
 
-def _leave_report_out(command_line: list[str]) -> list[str]:
+def _drop_report(command_line: list[str]) -> list[str]:
     kept: list[str] = []
     for before, word in zip(["", *command_line], command_line, strict=False):
         is_file = before == "--report" and not word.startswith("-")
@@ -90,7 +90,7 @@ def allow(dag: Any, makes_products: bool) -> None:
     Nothing is forced on jobs that are not allowed. The parameters of the rule plan_runs name the stale runs, so they
     are computed anew.
     """
-    stages = {rule: find_stage(rule) for rule in dag.workflow.rules}
+    stages = {rule: resolve_stage(rule) for rule in dag.workflow.rules}
     products = {rule.name for rule, stage in stages.items() if stage == PRODUCTS}
     others = {rule.name for rule, stage in stages.items() if stage not in (PRODUCTS, None)}
     dag.rules_allowed_for_needrun = products | {AVAILABLE} if makes_products else others

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from howmanygpus.report import accounting
-from howmanygpus.report.outcomes import ATTEMPTS, RUNS, find_changes
+from howmanygpus.report.outcomes import ATTEMPTS, RUNS, list_changes
 from howmanygpus.report.tables.jobs import count_hours, describe_job
 from howmanygpus.report.tables.runs import describe_timing
 
@@ -29,13 +29,13 @@ def read_ended(
     """
     for path in runs:
         if not Path(f"{results}/{RUNS}/{path}/run.json").exists():
-            if status := _find_failure(f"{results}/{ATTEMPTS}/{path}", since):
+            if status := _read_failure(f"{results}/{ATTEMPTS}/{path}", since):
                 yield path, status, None, False
             continue
         folder = results / RUNS / path
         try:
             record = json.loads((folder / "run.json").read_text())
-            if not find_changes(find_spec(path), record, defaults):
+            if not list_changes(find_spec(path), record, defaults):
                 yield path, record["status"], _read_rate(record, folder), True
         except (ValueError, KeyError, FileNotFoundError):
             yield path, UNREADABLE, None, True
@@ -48,7 +48,7 @@ def _read_rate(record: dict, folder: Path) -> float | None:
     return describe_timing(record, events).get("images_per_s")
 
 
-def _find_failure(attempts: str, since: str) -> str:
+def _read_failure(attempts: str, since: str) -> str:
     """Return the status of the last attempt at a run that began at a moment or later; empty if there is none."""
     for path in sorted(Path(attempts).glob("*/attempt.json"), reverse=True):
         status = json.loads(path.read_text())["status"] if path.parent.name >= since else "cancelled"

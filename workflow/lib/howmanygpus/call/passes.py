@@ -21,7 +21,7 @@ COMMANDS = ("snakemake", "__main__.py")
 """Names of the program in a command line of Snakemake; the second is that of `python -m snakemake`."""
 
 
-class Standing(NamedTuple):
+class PassState(NamedTuple):
     """The demands of a plan according to the records that exist.
 
     asked: the runs and numbers that this pass makes, or that exist and are part of the plan. undecided: the studies
@@ -31,7 +31,7 @@ class Standing(NamedTuple):
     asked: frozenset[str]
     undecided: frozenset[str]
 
-    def is_followed_by(self, after: "Standing") -> bool:
+    def is_followed_by(self, after: "PassState") -> bool:
         """Return whether a pass leads to another one. after: the standing at its end.
 
         A pass whose steps failed without changing a decision leads to none.

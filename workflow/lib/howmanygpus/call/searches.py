@@ -18,7 +18,7 @@ def list_waiting(plan: Plan) -> set[str]:
     return {study.name for study in plan.studies.values() if study.largest and study.largest.is_open}
 
 
-def postpone(plan: Plan) -> dict[str, Decision]:
+def postpone_runs(plan: Plan) -> dict[str, Decision]:
     """Return a decision for each study that waits for searches: all its runs are decided later."""
     return {name: Decision(later=dict.fromkeys(_list_runs(plan, name), WAITS)) for name in list_waiting(plan)}
 
@@ -38,7 +38,7 @@ def list_numbers(plan: Plan) -> frozenset[str]:
     )
 
 
-def give_up_searches(plan: Plan) -> None:
+def record_failed_searches(plan: Plan) -> None:
     """Note the searches that this call could not do, for example because an environment cannot be built.
 
     A further pass continues with the rest of their studies, and a later call tries them again.

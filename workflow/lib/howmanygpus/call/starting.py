@@ -18,7 +18,7 @@ def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Calla
     """
     executor = (workflow.executor_plugin.name, workflow.local_exec)
     # `--touch` starts nothing, whatever the executor.
-    for doubt in [] if workflow.touch else doubt_executor(plan.machine, *executor):
+    for doubt in [] if workflow.touch else warn_about_executor(plan.machine, *executor):
         warn(doubt)
     jobs = list(workflow.dag.needrun_jobs())
     refused = refuse_executor(plan.machine, *executor) or shortages or refuse_overspending(plan, jobs)
@@ -52,7 +52,7 @@ def refuse_executor(machine: Machine, executor: str, is_local: bool) -> list[str
     ]
 
 
-def doubt_executor(machine: Machine, executor: str, is_local: bool) -> list[str]:
+def warn_about_executor(machine: Machine, executor: str, is_local: bool) -> list[str]:
     """Return a warning if runs start here although the machine file says that they are jobs of a scheduler."""
     if not (is_local and machine.submits):
         return []

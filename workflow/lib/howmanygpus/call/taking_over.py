@@ -14,7 +14,7 @@ from typing import Any
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.site.slurm import ALIVE, SlurmError, list_queue
-from howmanygpus.train.start.calls import find_dead
+from howmanygpus.train.start.calls import list_killed_calls
 
 NOTES = Path(".snakemake/howmanygpus/submitted")
 OLDER: dict[str, str] = {}
@@ -22,7 +22,7 @@ OLDER: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
-class Note:
+class SubmittedJob:
     """A submitted job. work: a hash of its parameters and resources. log: the file to which SLURM writes its output."""
 
     job: str
@@ -35,7 +35,7 @@ def find_older_jobs(warn: Callable[[str], None]) -> list[str]:
 
     warn: prints how many of them go on. Call it before this call announces itself.
     """
-    if not (names := tuple(call.name for call in find_dead())):
+    if not (names := tuple(call.name for call in list_killed_calls())):
         return []
     try:
         queue = list_queue("all")
@@ -58,7 +58,7 @@ def write_note(job: Any, job_id: str, log: Path) -> None:
     write_json_atomic(_name_note(job), {"job": job_id, "work": _describe_work(job), "log": str(log)})
 
 
-def find_older(job: Any) -> Note | None:
+def find_older(job: Any) -> SubmittedJob | None:
     """Return the older job that does the work of a job of Snakemake; None if there is none, or if it did other work."""
     note = _read_note(job)
     if note is None or note.work != _describe_work(job):
@@ -67,7 +67,7 @@ def find_older(job: Any) -> Note | None:
     return note if is_done or OLDER[note.job] in ALIVE else None
 
 
-def take_over(job: Any) -> Note | None:
+def take_over(job: Any) -> SubmittedJob | None:
     """Return the older job as find_older does, but only once, because a job that fails is submitted anew."""
     if note := find_older(job):
         del OLDER[note.job]
@@ -80,11 +80,11 @@ def find_outdated(job: Any) -> str | None:
     return note.job if note and OLDER[note.job] in ALIVE and note.work != _describe_work(job) else None
 
 
-def _read_note(job: Any) -> Note | None:
+def _read_note(job: Any) -> SubmittedJob | None:
     path = _name_note(job) if OLDER and not job.is_group() else None
     if path is None or not path.exists():
         return None
-    note = Note(**json.loads(path.read_text()))
+    note = SubmittedJob(**json.loads(path.read_text()))
     return note if note.job in OLDER else None
 
 

@@ -18,12 +18,12 @@ import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
-from howmanygpus.environments.cache import find_cache
+from howmanygpus.environments.cache import resolve_cache
 from howmanygpus.environments.pins import as_options, find_requirement, hash_requirements, split_pins
 from howmanygpus.environments.uv import OWN, Uv, install_packages
 from howmanygpus.files import hold_lock, write_json_atomic
 
-ELSEWHERE = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")
+OTHER_PLACES = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")
 LIST = """
 import re, sys
 del sys.path[0]
@@ -72,18 +72,18 @@ def create(folder: Path | str, python: str = sys.executable) -> list[str]:
 
 def call_pip(python: Path | str) -> list[str]:
     """Return the command that calls pip for an interpreter's environment: `.venv`'s pip or the environment's own."""
-    forget_other_places()
+    clear_pip_locations()
     pip = [sys.executable, "-m", "pip", "--python", str(python)] if HAS_PIP else [str(python), "-m", "pip"]
     return [*pip, "--no-input", "--disable-pip-version-check"]
 
 
-def forget_other_places() -> None:
+def clear_pip_locations() -> None:
     """Remove from this process's variables where else pip is to install, and list, packages.
 
     A user's PIP_TARGET or PIP_PREFIX would leave the environment empty without an error. The setting `user` may also
     stand in pip's configuration, for example that of a site.
     """
-    for name in ELSEWHERE:
+    for name in OTHER_PLACES:
         os.environ.pop(name, None)
     os.environ["PIP_USER"] = "0"
 
@@ -111,7 +111,7 @@ def fetch_uv(requirement: str, folder: Path) -> Uv:
         # As in Debian, whose pip is a package of its own.
         subprocess.run([python, "-m", "venv", str(folder / "pip")], check=True)
         python = str(folder / "pip" / "bin" / "python")
-    forget_other_places()
+    clear_pip_locations()
     pip = [python, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
     subprocess.run([*pip, "--target", str(folder / "uv"), requirement], check=True)
     return Uv(folder / "uv" / "bin" / "uv", python)
@@ -144,7 +144,7 @@ def build_environment(name: str, pins: list[Path], horovod: dict | None = None, 
     horovod: the record of the wheel to install with it. lock: wait for other processes that build the same
     environment. Without it, the caller holds the lock.
     """
-    cache, digest = find_cache(), hash_pins(pins)
+    cache, digest = resolve_cache(), hash_pins(pins)
     more: tuple[str, ...] = ()
     if horovod:
         digest = hashlib.sha256(f"{digest} {horovod['sha256']}".encode()).hexdigest()

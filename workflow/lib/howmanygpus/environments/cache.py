@@ -16,19 +16,19 @@ class CacheError(Exception):
     """The cache cannot be used; the text names the variable, its value and the remedy."""
 
 
-def find_cache() -> Path:
+def resolve_cache() -> Path:
     """Return the folder of the environments."""
-    return find_root() / "environments"
+    return resolve_cache_root() / "environments"
 
 
-def find_root() -> Path:
+def resolve_cache_root() -> Path:
     """Return the folder of everything that clones share, which may not exist yet."""
     return Path(os.environ.get(VARIABLE) or Path.home() / ".cache" / "howmanygpus")
 
 
 def check_cache() -> None:
     """Create the cache if it is missing. Raises CacheError if it cannot be used."""
-    root = find_root()
+    root = resolve_cache_root()
     given = os.environ.get(VARIABLE)
     where = f"{VARIABLE}: {given!r}" if given else f"{VARIABLE} is not set, and the cache {str(root)!r}"
     if str(root).startswith("~"):
@@ -39,8 +39,8 @@ def check_cache() -> None:
         if path.exists() and not path.is_dir():
             raise CacheError(f"{where} cannot be a folder, because {path} is a file; {REMEDY}")
     try:
-        find_cache().mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=find_cache()):
+        resolve_cache().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=resolve_cache()):
             pass
     except OSError as error:
         raise CacheError(f"{where} cannot be written ({error.strerror}: {error.filename}); {REMEDY}") from None

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from howmanygpus.environments.build import list_packages
-from howmanygpus.environments.cache import find_cache
+from howmanygpus.environments.cache import resolve_cache
 from howmanygpus.files import atomic_path
 
 WRAPPER = """#!/bin/bash -l
@@ -29,13 +29,13 @@ LOAD = """module load {module} || {{ echo 'module load '{module}' failed' >&2; e
 NEEDED = "import numpy, psutil, pynvml, safetensors, filelock, jsonschema, yaml"
 
 
-def take_existing(name: str, pins: list[Path], existing: dict) -> dict:
+def wrap_interpreter(name: str, pins: list[Path], existing: dict) -> dict:
     """Return the record of an existing interpreter: a script in the cache that loads its modules and starts it.
 
     Raises SystemExit if it does not start, or if it lacks a package that training needs.
     """
     digest = hashlib.sha256(json.dumps(existing, sort_keys=True).encode()).hexdigest()
-    python = find_cache() / f"{name}-existing-{digest[:12]}" / "python"
+    python = resolve_cache() / f"{name}-existing-{digest[:12]}" / "python"
     write_wrapper(python, existing)
     given = existing["python"]
     answer = subprocess.run([str(python), "-c", NEEDED], stderr=subprocess.PIPE, text=True, errors="replace")

@@ -9,7 +9,7 @@ from howmanygpus.environments.existing import write_wrapper
 from howmanygpus.environments.horovod import build_horovod
 
 
-def find_python(record: Path) -> str:
+def resolve_python(record: Path) -> str:
     """Return the environment's Python.
 
     An environment that is gone from the cache, or that a killed process has built in part, is built again from the same

@@ -14,7 +14,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from howmanygpus.environments.build import call_pip, create, find_cache
+from howmanygpus.environments.build import call_pip, create, resolve_cache
 from howmanygpus.environments.horovod_edits import EDITS, apply_edits, describe_edits
 from howmanygpus.environments.pins import as_options, hash_requirements
 from howmanygpus.environments.uv import install_packages
@@ -93,7 +93,7 @@ def link_nccl(folder: Path, base_python: str) -> dict[str, str]:
     return {"HOROVOD_NCCL_HOME": str(folder)}
 
 
-def find_tools(*folders: Path | str) -> dict[str, str]:
+def make_tool_variables(*folders: Path | str) -> dict[str, str]:
     """Return environment variables with which a process finds the tools in these folders, besides its Python."""
     return os.environ | {"PATH": os.pathsep.join([*map(str, folders), os.environ["PATH"]])}
 
@@ -102,7 +102,7 @@ def download_source(bin_folder: Path | str, pins: Path, folder: Path) -> Path:
     """Download the archive into `folder`. pip needs the tools, because it asks the source for its metadata."""
     command = [*call_pip(f"{bin_folder}/python"), "download", *BESIDE_TOOLS, "--no-binary", ":all:"]
     command += ["--require-hashes", "--requirement", str(pins), "--dest", str(folder)]
-    subprocess.run(command, check=True, env=find_tools(bin_folder))
+    subprocess.run(command, check=True, env=make_tool_variables(bin_folder))
     (archive,) = folder.glob("horovod-*.tar.gz")
     return archive
 
@@ -118,9 +118,11 @@ def build(folder: Path, base: dict, tools: list[Path], source_pins: Path, switch
         source = archive.with_name(archive.name.removesuffix(".tar.gz"))
         apply_edits(source)
         command = [*call_pip(bin_folder / "python"), "wheel", *BESIDE_TOOLS, "--verbose"]
-        environment = find_tools(bin_folder) | switches
+        environment = make_tool_variables(bin_folder) | switches
         if "HOROVOD_GPU_OPERATIONS" in switches:
-            environment |= find_tools(bin_folder, find_nvcc(bin_folder)) | link_nccl(scratch / "nccl", base["python"])
+            environment |= make_tool_variables(bin_folder, find_nvcc(bin_folder)) | link_nccl(
+                scratch / "nccl", base["python"]
+            )
         subprocess.run([*command, "--wheel-dir", str(folder), str(source)], check=True, env=environment)
     (wheel,) = folder.glob("horovod-*.whl")
     return wheel
@@ -133,7 +135,7 @@ def build_horovod(base: dict, tools: list[Path], source_pins: Path, family: str,
     number of compilers that run at a time.
     """
     digest = hash_ingredients(base, [*tools, source_pins], family, device)
-    folder = find_cache().with_name("wheels") / f"horovod-{family}-{device}-{digest[:12]}"
+    folder = resolve_cache().with_name("wheels") / f"horovod-{family}-{device}-{digest[:12]}"
     marker = folder / "complete.json"
     with hold_lock(f"{folder}.lock"):
         if not marker.exists():

@@ -35,7 +35,7 @@ def hash_requirements(paths: list[Path], *more: str) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def find_pins(environment: str) -> list[Path]:
+def list_pin_files(environment: str) -> list[Path]:
     """Return an environment's requirements files: its own, the included ones, and its build requirements."""
     paths = [FOLDER / f"{environment}.txt"]
     for path in paths:
@@ -45,7 +45,7 @@ def find_pins(environment: str) -> list[Path]:
     return [*paths, *([build] if build.exists() else [])]
 
 
-def find_newest_python(pins: list[Path]) -> tuple[int, int] | None:
+def read_newest_python(pins: list[Path]) -> tuple[int, int] | None:
     """Return the newest Python, such as (3, 11), with which an environment can be built; None if any will do."""
     lines = [line for path in pins for line in read_requirements(path)]
     return min((NEWEST_PYTHONS[line] for line in lines if line in NEWEST_PYTHONS), default=None)
@@ -71,13 +71,13 @@ def as_options(pins: list[Path]) -> list[str]:
     return [word for path in pins for word in ("--requirement", str(path))]
 
 
-def find_horovod_base(environment: str) -> str | None:
+def resolve_horovod_base(environment: str) -> str | None:
     """Return the environment beside which an environment's Horovod is built; None if it has no Horovod."""
     return environment.removeprefix(HOROVOD) if environment.startswith(HOROVOD) else None
 
 
 @cache
-def find_horovod_tools(environment: str) -> tuple[Path, ...]:
+def list_horovod_tools(environment: str) -> tuple[Path, ...]:
     """Return the pins of the tools that build Horovod, including a CUDA compiler if one can be installed."""
     compiler = FOLDER / f"horovod.build-{environment.rpartition('-')[2]}.txt"
     return (HOROVOD_TOOLS, *([compiler] if compiler.exists() else []))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from howmanygpus.environments.build import call_pip, create
-from howmanygpus.environments.cache import find_cache
+from howmanygpus.environments.cache import resolve_cache
 from howmanygpus.environments.horovod import find_packages
 from howmanygpus.environments.pins import read_requirements
 from howmanygpus.environments.wheelhouse import MEASURED, WheelhouseError, normalize
@@ -41,7 +41,7 @@ COUNTS = {
     "horovod-tensorflow": "horovod.tensorflow.keras.nccl_built()",
 }
 """Expressions for the number of GPUs that each can use."""
-ASK = """
+SITE_SCRIPT = """
 {imports}
 number = {count}
 assert number, "it finds no GPU"
@@ -49,7 +49,7 @@ print(framework.__version__)
 """
 PROBE_S = 180.0
 """Maximum time for the import of a framework, in seconds: the first one from a slow file system takes long."""
-BESIDES = ("numpy", "pip")
+MORE_REQUIREMENTS = ("numpy", "pip")
 """Packages that the measured side and the record of an environment need in addition to envs/measured.txt."""
 MISSING = r"""
 import importlib.metadata, re, sys
@@ -63,7 +63,7 @@ print(*(path for path in sys.path if path.endswith(("site-packages", "dist-packa
 
 
 @dataclass(frozen=True)
-class Found:
+class SiteAnswer:
     """A Python's answer about one environment. version: of the framework, or empty; reason: why it has none."""
 
     environment: str
@@ -72,26 +72,26 @@ class Found:
     reason: str
 
 
-def ask_for(environment: str, python: str, on_gpu: bool) -> Found:
+def ask_for(environment: str, python: str, on_gpu: bool) -> SiteAnswer:
     """Import the frameworks of an environment (such as pytorch-cuda13) in a Python, and count its GPUs if `on_gpu`."""
     name = environment.rpartition("-")[0]
-    program = ASK.format(imports=IMPORTS[name], count=COUNTS[name] if on_gpu else 1)
+    program = SITE_SCRIPT.format(imports=IMPORTS[name], count=COUNTS[name] if on_gpu else 1)
     try:
         asked = subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=PROBE_S, env=_own())
     except subprocess.TimeoutExpired:
-        return Found(environment, python, "", f"did not answer within {PROBE_S:.0f} s")
+        return SiteAnswer(environment, python, "", f"did not answer within {PROBE_S:.0f} s")
     if asked.returncode:
         said = asked.stderr.strip().splitlines()
-        return Found(environment, python, "", said[-1] if said else f"exit status {asked.returncode}")
-    return Found(environment, python, asked.stdout.split()[-1], "")
+        return SiteAnswer(environment, python, "", said[-1] if said else f"exit status {asked.returncode}")
+    return SiteAnswer(environment, python, asked.stdout.split()[-1], "")
 
 
-def find_frameworks(environments: list[str], pythons: list[str], on_gpu: bool) -> list[Found]:
+def detect_frameworks(environments: list[str], pythons: list[str], on_gpu: bool) -> list[SiteAnswer]:
     """Return for each environment the answer of the first Python that has it, else that of the last Python."""
     pairs = [(environment, python) for environment in environments for python in pythons]
     with ThreadPoolExecutor(max_workers=4) as pool:
         answers = list(pool.map(lambda pair: ask_for(pair[0], pair[1], on_gpu), pairs))
-    by_environment: dict[str, Found] = {}
+    by_environment: dict[str, SiteAnswer] = {}
     for answer in answers:
         known = by_environment.get(answer.environment)
         if known is None or not known.version:
@@ -111,7 +111,7 @@ def _ask(python: str, program: str, *arguments: str) -> list[str]:
 
 def list_missing(python: str) -> list[str]:
     """Return the requirements of the measured side that a Python lacks. Any version of a package is enough."""
-    wanted = {normalize(line): line for line in [*read_requirements(MEASURED), *BESIDES]}
+    wanted = {normalize(line): line for line in [*read_requirements(MEASURED), *MORE_REQUIREMENTS]}
     return [wanted[name] for name in _ask(python, MISSING, *wanted) if name]
 
 
@@ -129,7 +129,7 @@ def complete(python: str, wheels: Path | None) -> None:
         )
 
 
-def see_packages(python: str, folders: list[str]) -> None:
+def add_package_folders(python: str, folders: list[str]) -> None:
     """Let an environment's Python look for packages in other folders too, after its own."""
     lines = [f"import site; site.addsitedir({folder!r})\n" for folder in folders]
     (Path(find_packages(python)) / "site.pth").write_text("".join(lines))
@@ -139,17 +139,17 @@ def build_overlay(python: str, wheels: Path | None) -> str:
     """Return the Python of an environment in the cache with the packages of a site's Python and the missing ones."""
     folders = _ask(python, FOLDERS)
     identity = json.dumps([*_ask(python, "import sys; print(sys.version)"), python, folders])
-    folder = find_cache() / f"site-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+    folder = resolve_cache() / f"site-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
     own = str(folder / "bin" / "python")
     if not Path(own).exists():
-        find_cache().mkdir(parents=True, exist_ok=True)
+        resolve_cache().mkdir(parents=True, exist_ok=True)
         create(folder, python)
-    see_packages(own, folders)
+    add_package_folders(own, folders)
     complete(own, wheels)
     return own
 
 
-def lend_packages(overlays: list[str], wheels: Path | None) -> None:
+def share_site_packages(overlays: list[str], wheels: Path | None) -> None:
     """Let `.venv` use the packages of a site's Python of the same version; install those that are still missing.
 
     overlays: the Pythons of build_overlay.
@@ -157,6 +157,6 @@ def lend_packages(overlays: list[str], wheels: Path | None) -> None:
     if list_missing(sys.executable):
         for overlay in overlays:
             if _ask(overlay, "import sys; print(sys.version_info[:2])") == [str(sys.version_info[:2])]:
-                see_packages(sys.executable, _ask(overlay, FOLDERS))
+                add_package_folders(sys.executable, _ask(overlay, FOLDERS))
                 break
     complete(sys.executable, wheels)

@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from howmanygpus.environments.cache import find_root
+from howmanygpus.environments.cache import resolve_cache_root
 from howmanygpus.surroundings.secrets import hide_in_addresses
 
 SETTING = re.compile(r"(global|install|:env:)\.([a-z-]+)=(.*)")
@@ -84,7 +84,7 @@ def install_packages(python: Path | str, words: list[str], uv: Uv = OWN) -> None
     """
     options, variables = translate(read_pip_settings(uv.python))
     # The files of environments are hard links to those of uv's cache, which needs the same file system.
-    environment = {"UV_CACHE_DIR": str(find_root() / "uv")} | os.environ | variables
+    environment = {"UV_CACHE_DIR": str(resolve_cache_root() / "uv")} | os.environ | variables
     command = [str(uv.path), "pip", "install", "--quiet", "--no-config", "--python", str(python), *options, *words]
     if subprocess.run(command, env=environment).returncode:
         told = " ".join([*options[2:], *(f"{name}={value}" for name, value in variables.items())])

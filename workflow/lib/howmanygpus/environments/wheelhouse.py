@@ -15,12 +15,12 @@ import tempfile
 from pathlib import Path
 
 from howmanygpus.environments.build import call_pip, create
-from howmanygpus.environments.cache import find_cache
+from howmanygpus.environments.cache import resolve_cache
 from howmanygpus.environments.pins import FOLDER, read_requirements
 from howmanygpus.files import write_json_atomic
 
 WORKFLOW, MEASURED = FOLDER / "check_gpu.txt", FOLDER / "measured.txt"
-NEVER_IMPORTED = ("pulp",)
+NOT_NEEDED_ON_SITE = ("pulp",)
 """Dependencies that no step imports: the solver of Snakemake's other scheduler (profiles/local names greedy), 16 MB."""
 VERSION = re.compile(r"3\.(1[1-9]|[2-9]\d)")
 """Versions of Python that run the workflow; see workflow/scripts/check_python.py."""
@@ -85,7 +85,7 @@ def describe_target(python: str | None, platform: str | None) -> list[str]:
     return options
 
 
-def find_source_only(requirements: list[str]) -> list[str]:
+def list_source_only(requirements: list[str]) -> list[str]:
     """Return name==version of each package that pip would install from source, dependencies included."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
@@ -114,13 +114,13 @@ def fill(folder: Path, python: str | None, platform: str | None, site_has: list[
     """Fill a folder, which may exist, with the wheels for a Python and platform (None: this machine's); return them."""
     folder.mkdir(parents=True, exist_ok=True)
     target, wanted = describe_target(python, platform), list_wanted(site_has)
-    for package in find_source_only(wanted):
+    for package in list_source_only(wanted):
         build_pure(package, folder)
     download = [*call_pip(sys.executable), "download", "--quiet", "--only-binary=:all:", "--find-links", str(folder)]
     subprocess.run([*download, *target, "--dest", str(folder), *wanted], check=True)
     wheels = sorted(folder.glob("*.whl"))
     for wheel in wheels:
-        if normalize(wheel.name.split("-")[0]) in NEVER_IMPORTED:
+        if normalize(wheel.name.split("-")[0]) in NOT_NEEDED_ON_SITE:
             wheel.unlink()
     return [wheel for wheel in wheels if wheel.exists()]
 
@@ -134,7 +134,7 @@ def install_all(wheels: Path) -> dict:
     if not [path for path in found if path.name.startswith("snakemake-")]:
         raise WheelhouseError(f"WHEELS: {wheels} has no wheel of Snakemake; `make wheelhouse` fills a folder")
     content = [sys.version, *(f"{path.name} {path.stat().st_size}" for path in found)]
-    folder = find_cache() / f"check-gpu-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]}"
+    folder = resolve_cache() / f"check-gpu-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]}"
     marker = folder / "complete.json"
     if not marker.exists():
         # The folder contains all dependencies that are imported, so pip need not look for others.

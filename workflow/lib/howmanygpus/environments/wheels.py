@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from howmanygpus.environments.build import create, hash_pins
-from howmanygpus.environments.cache import find_cache
+from howmanygpus.environments.cache import resolve_cache
 from howmanygpus.environments.horovod import download_source
 from howmanygpus.environments.pins import as_options, split_pins
 from howmanygpus.environments.uv import install_packages
@@ -37,7 +37,7 @@ def fetch(pins: list[Path], tools: list[Path], source: Path | None, folder: Path
 def fetch_wheels(name: str, pins: list[Path], tools: list[Path], source: Path | None) -> dict:
     """Return the record of an environment's fetched wheels. `tools` and `source` are Horovod's, if it has Horovod."""
     ingredients = [*pins, *tools, *([source] if source else [])]
-    folder = find_cache() / f"{name}-{hash_pins(ingredients)[:12]}-wheels"
+    folder = resolve_cache() / f"{name}-{hash_pins(ingredients)[:12]}-wheels"
     with hold_lock(f"{folder}.lock"):
         if not folder.exists():
             fetch(pins, tools, source, folder)

@@ -19,13 +19,13 @@ from howmanygpus.site import slurm
 from howmanygpus.train.host.slurm import JOB
 from howmanygpus.train.records import now
 from howmanygpus.train.start.attempts import TIME_FORMAT
-from howmanygpus.train.start.calls import find_birth
+from howmanygpus.train.start.calls import read_start_ticks
 from howmanygpus.train.turns import HELD
 
 JOBS = Path("results/jobs")
 RUN, GATE, PROBE, ALLREDUCE = "run", "gate", "probe", "allreduce"
 """Kinds of jobs, which are the folders of their records."""
-HELD_SUFFIX = ".held"
+HELD_TIME_SUFFIX = ".held"
 """Suffix of the file beside a job's record in which the job notes when it has the machine, see train.turns."""
 SIZE = ("device", "num_gpus", "num_nodes")
 AWAY_S, PAUSE_S = 300.0, 5.0
@@ -34,7 +34,7 @@ AWAY_S, PAUSE_S = 300.0, 5.0
 
 def is_packed(placement: dict) -> bool:
     """Return whether a job shares an allocation of SLURM with others. placement: see train.host.placement."""
-    return slurm.find_job_id() is not None and placement.get("scheduler", "none") == "none"
+    return slurm.read_job_id() is not None and placement.get("scheduler", "none") == "none"
 
 
 def start_record(kind: str, name: str, size: dict, packed: bool, **more: Any) -> Path:
@@ -46,9 +46,9 @@ def start_record(kind: str, name: str, size: dict, packed: bool, **more: Any) ->
     In a job of SLURM, the environment variable train.host.slurm.JOB then describes it to the launchers that it starts.
     Raises SlurmError if they need its nodes, and the controller does not name them within AWAY_S.
     """
-    job_id, pid, host = slurm.find_job_id(), os.getpid(), os.uname().nodename
+    job_id, pid, host = slurm.read_job_id(), os.getpid(), os.uname().nodename
     record: dict = {"kind": kind, "name": name, **{key: size[key] for key in SIZE}, **more}
-    record |= {"status": "running", "reason": "", "pid": pid, "born": find_birth(pid)}
+    record |= {"status": "running", "reason": "", "pid": pid, "born": read_start_ticks(pid)}
     record |= {"hostname": host, "started_at": now()}
     # The probe takes no turn, and a job of SLURM has its devices all the time.
     record |= {"held_s": 0.0, "holding_since": None} if kind != PROBE and (packed or not job_id) else {}
@@ -59,7 +59,7 @@ def start_record(kind: str, name: str, size: dict, packed: bool, **more: Any) ->
     path = JOBS / kind / name / f"{moment}-{f'job{job_id}' if job_id and not packed else f'{host}-{pid}'}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json_atomic(path, record)
-    os.environ[HELD] = str(path.with_suffix(HELD_SUFFIX).absolute())
+    os.environ[HELD] = str(path.with_suffix(HELD_TIME_SUFFIX).absolute())
     os.environ.pop(JOB, None)
     if job_id:
         # The probe starts no processes on other nodes, and the steps of a packed job are processes of this host.

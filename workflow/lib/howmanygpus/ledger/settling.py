@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from howmanygpus.ledger.recording import HELD_SUFFIX, JOBS, RUN
+from howmanygpus.ledger.recording import HELD_TIME_SUFFIX, JOBS, RUN
 from howmanygpus.site.slurm import AT_ONCE, Job, SlurmError, list_accounted, list_queue
 from howmanygpus.train.start.attempts import RUNS
 from howmanygpus.train.start.calls import is_alive
@@ -28,7 +28,7 @@ TOLD = ("status", "reason", "finished_at")
 """Keys of a job's record that are taken from the outcome."""
 
 
-def settle_jobs(jobs: Path = JOBS, results: Path = Path()) -> dict[str, dict]:
+def complete_and_list_jobs(jobs: Path = JOBS, results: Path = Path()) -> dict[str, dict]:
     """Complete the records of ended jobs, and return all records by their path. Arguments as in complete_jobs."""
     before, completed = complete_jobs(jobs, results)
     for path, record in completed.items():
@@ -46,15 +46,15 @@ def complete_jobs(jobs: Path = JOBS, results: Path = Path()) -> tuple[dict[Path,
     known = ask_scheduler(record["job"]["id"] for record in waiting.values() if "job" in record)
     completed = {}
     for path, record in waiting.items():
-        told = find_outcome(path, record, results) if record["kind"] == RUN else {}
+        told = read_outcome(path, record, results) if record["kind"] == RUN else {}
         answer = find_start(known.get(record["job"]["id"], []), record) if "job" in record else None
-        held = read_held(path.with_suffix(HELD_SUFFIX)) if "held_s" in record else {}
+        held = read_held(path.with_suffix(HELD_TIME_SUFFIX)) if "held_s" in record else {}
         if (ended := complete(record | told | held, answer)) != record:
             completed[path] = ended
     return records, completed
 
 
-def find_outcome(path: Path, record: dict, results: Path) -> dict:
+def read_outcome(path: Path, record: dict, results: Path) -> dict:
     """Return the outcome of one job of a run from the records of the run and its attempts; empty if they have none."""
     attempt, run = results / record["attempt"] / "attempt.json", results / RUNS / record["name"] / "run.json"
     if attempt.exists():

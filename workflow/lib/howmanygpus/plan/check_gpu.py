@@ -14,7 +14,7 @@ from howmanygpus.plan.jobs import placement
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.runs import Run
 from howmanygpus.train.preflight import waits
-from howmanygpus.train.preflight.waits import WaitRun
+from howmanygpus.train.preflight.waits import RunWithoutWait
 from howmanygpus.train.spec import RANDOM_INPUTS
 
 RATES, BATCHES = "check_gpu_rates", "check_gpu_batches"
@@ -62,7 +62,7 @@ def describe_machine(pythons: dict[str, str]) -> dict:
     return {"environments": {name: {"python": python} for name, python in sorted(pythons.items())}}
 
 
-def take_one_per_family(frameworks: list[str]) -> list[str]:
+def choose_one_per_family(frameworks: list[str]) -> list[str]:
     """Return the first framework of each family: the strategies of a family need the same memory on one device."""
     first = {FRAMEWORKS[name].family: name for name in reversed(frameworks)}
     return [name for name in frameworks if name in first.values()]
@@ -75,7 +75,7 @@ def describe_changes(frameworks: list[str], device: str, machine: str, has_gate:
     """
     changes: dict = copy.deepcopy(REHEARSAL) if device == "cpu" else {"studies": {RATES: {}, BATCHES: {}}}
     found = [name for name in FRAMEWORKS if name in frameworks]
-    for study, names in {RATES: found, BATCHES: take_one_per_family(found)}.items():
+    for study, names in {RATES: found, BATCHES: choose_one_per_family(found)}.items():
         changes["studies"][study] |= {"devices": [device], "frameworks": names}
         changes["studies"][study] |= {} if has_gate else {"parity": "off"}
     return changes | {"machine": machine}
@@ -98,7 +98,7 @@ def add_size(study: dict, growing: list[str], num_train: int) -> bool:
     return True
 
 
-def list_wait_runs(plan: Plan, memory_gib: float | None) -> list[WaitRun]:
+def list_wait_runs(plan: Plan, memory_gib: float | None) -> list[RunWithoutWait]:
     """Return a run without wait for each framework: of the stock tier in fp32, on images that stay on the device.
 
     memory_gib: of the smallest GPU; None to rehearse without one.
@@ -107,19 +107,19 @@ def list_wait_runs(plan: Plan, memory_gib: float | None) -> list[WaitRun]:
     chosen: dict[str, Run] = {}
     for source in RANDOM_INPUTS:  # images that are resident, if the framework has such a run
         chosen |= {run.framework: run for run in plan.studies[RATES].runs if _is_plain(run) and run.input == source}
-    return [_leave_wait_out(plan, run, batch, on_gpu=memory_gib is not None) for run in chosen.values()]
+    return [_drop_wait(plan, run, batch, on_gpu=memory_gib is not None) for run in chosen.values()]
 
 
 def _is_plain(run: Run) -> bool:
     return run.variant == "stock" and run.precision == "fp32" and run.num_gpus == 1
 
 
-def _leave_wait_out(plan: Plan, run: Run, batch: int, on_gpu: bool) -> WaitRun:
+def _drop_wait(plan: Plan, run: Run, batch: int, on_gpu: bool) -> RunWithoutWait:
     spec = plan.studies[RATES].spec(run) | {"study": waits.STUDY, "variant": waits.VARIANT} | WAIT_STEPS
     spec |= {"per_device_batch_size": batch, "global_batch_size": batch}
     # A run that is unsupported is covered by no cell of the gate.
     environment = "" if run.unsupported else environment_record(plan.cells[run.path].environment)
-    return WaitRun(
+    return RunWithoutWait(
         folder=WAITS_FOLDER / f"{run.framework}_{Path(environment).stem}",
         spec=spec,
         environment=environment,

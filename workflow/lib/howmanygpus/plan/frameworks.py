@@ -43,7 +43,7 @@ class Framework:
     one_device: str = ""
     best_without: bool = False
 
-    def find_machinery(self, settings: dict[str, Any]) -> str:
+    def resolve_machinery(self, settings: dict[str, Any]) -> str:
         """Return the overhead of a run on one device for collective operations. settings: `tier`, compression."""
         needs_none = settings["tier"] == "best" and settings["gradient_compression"] == "none"
         return "" if self.best_without and needs_none else self.one_device
@@ -170,7 +170,7 @@ LOSS_ON_EVERY_DEVICE = "pytorch_dp"
 """The only framework that can also compute its loss on the first device alone."""
 
 
-def find_unsupported_reason(framework: str, device, precision: str, layout: tuple[int, int], settings: dict) -> str:
+def explain_unsupported(framework: str, device, precision: str, layout: tuple[int, int], settings: dict) -> str:
     """Return why a combination is not supported, or an empty text if it is.
 
     device: a plan.config.machine.Device. layout: the numbers of devices and nodes. settings: `batchnorm`, `tier`,

@@ -31,7 +31,7 @@ def list_gated_defaults() -> dict[str, Any]:
     return known | {"optimizer": optimizer}
 
 
-def find_more(settings: dict[str, Any]) -> dict[str, Any]:
+def select_more_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Return what a cell has besides its own fields: settings of the cell that differ from their default.
 
     settings: complete ones of a run. Keys of the optimizer that the task's optimizer of the same form does not have are

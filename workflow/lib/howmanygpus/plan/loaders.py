@@ -64,7 +64,7 @@ def check_loaders(place: str, variants: dict[str, dict], given: dict[str, dict])
             raise refuse(f"{place}.loader_kind", kind, problem, "leave it out or write loader: native")
 
 
-def find_missing_loader(framework: str, source: str, settings: dict) -> str:
+def explain_missing_loader(framework: str, source: str, settings: dict) -> str:
     """Return why a framework lacks the requested native loader.
 
     The text is empty if the framework has the loader, or if the shared loader is requested.

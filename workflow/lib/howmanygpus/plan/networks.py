@@ -19,7 +19,7 @@ def list_models() -> list[str]:
     return sorted(path.parent.name for path in MODELS.glob("*/parameters.py"))
 
 
-def find_family_file(model: str, family: str) -> Path:
+def resolve_family_file(model: str, family: str) -> Path:
     """Return the path of the file that builds a model in a family. It exists if the model is written for the family."""
     return MODELS / model / f"{family}.py"
 
@@ -52,7 +52,7 @@ def choose_options(place: str, model: str, given: dict[str, Any]) -> dict[str, A
     return {name: given[name] for name, rule in rules.items() if name in given and given[name] != rule["default"]}
 
 
-def find_pretrained(model: str) -> ModuleType | None:
+def import_pretrained(model: str) -> ModuleType | None:
     """Return the module that names and converts the model's pretrained weights; None without such weights."""
     return read_published(model) if (MODELS / model / "published.py").exists() else None
 
@@ -83,10 +83,10 @@ def check_image_size(
 
     height, width: of the network's input. cropped: place of the key that crops the images to this size.
     """
-    if _find_smallest_map(model, options, height, width) != 0:
+    if _compute_smallest_map(model, options, height, width) != 0:
         return
     sizes = range(1, LARGEST_IMAGE + 1)
-    smallest = next((size for size in sizes if _leaves_something(model, options, size)), None)
+    smallest = next((size for size in sizes if _accepts_size(model, options, size)), None)
     given, take = (f", to which {cropped} crops them", "crop to") if cropped else ("", "take images of")
     problem, shorter = f"leaves nothing of images of {height}x{width} pixels{given}", "make the network shorter by"
     if smallest is None:
@@ -106,7 +106,7 @@ def check_statistics(
     height, width, _ = image_shape
     names = list_arrays(model, options, image_shape, 1)
     has_statistics = any(name.endswith(".variance") for name in names)
-    if has_statistics and batch_size == 1 and _find_smallest_map(model, options, height, width) == 1:
+    if has_statistics and batch_size == 1 and _compute_smallest_map(model, options, height, width) == 1:
         problem = f"leaves {model} one value per channel to normalise, because its last images have one pixel"
         raise ConfigError(f"{place}.per_device_batch_size: 1 {problem}; give at least 2, or take larger images")
 
@@ -116,15 +116,15 @@ def list_arrays(model: str, options: dict[str, Any], image_shape: tuple[int, int
     return list(read_model(model).parameters(image_shape, num_classes, **options))
 
 
-def _leaves_something(model: str, options: dict[str, Any], size: int) -> bool:
+def _accepts_size(model: str, options: dict[str, Any], size: int) -> bool:
     """Whether the network takes images of this size. A user's function may raise for sizes that no study has."""
     try:
-        return bool(_find_smallest_map(model, options, size, size))
+        return bool(_compute_smallest_map(model, options, size, size))
     except Exception:
         return False
 
 
-def _find_smallest_map(model: str, options: dict[str, Any], height: int, width: int) -> int | None:
+def _compute_smallest_map(model: str, options: dict[str, Any], height: int, width: int) -> int | None:
     """Return the number of pixels of the smallest feature map; None if the model takes images of any size."""
     find = getattr(read_model(model), "smallest_map", None)
     return find(height, **options) * find(width, **options) if find else None

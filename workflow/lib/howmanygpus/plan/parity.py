@@ -17,14 +17,14 @@ from typing import Any
 from howmanygpus.plan.config.machine import Device
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import hash_checked
-from howmanygpus.plan.invalidation.recorded import leave_places_out
+from howmanygpus.plan.invalidation.recorded import replace_paths_by_names
 from howmanygpus.plan.loaders import FILES, NATIVE, SHARED, resolve_loader
 from howmanygpus.plan.networks import name_network
 from howmanygpus.plan.own.folder import ModelFolder
 from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.train.parity.variation import Variation
 
-MOST_DEVICES = 3
+MAX_GATE_DEVICES = 3
 """Three devices reveal mistakes that two hide, such as a mean of means."""
 DEVICES_OVER_NODES = 2
 
@@ -77,7 +77,7 @@ class ParityCell:
 
     model_options: options that differ from the model's defaults. own_model: the user's model; None for a network of the
     workflow. shape: height, width and channels of the images. variation: of the task. more: other settings that differ
-    from their defaults (plan.gated.find_more).
+    from their defaults (plan.gated.select_more_settings).
     """
 
     framework: str
@@ -161,7 +161,7 @@ class ParityCell:
         return known | vars(self.path) | {"crop": self.shape[:2]}
 
     def request(self) -> str:
-        return leave_places_out(json.dumps(self.describe()), self.places)
+        return replace_paths_by_names(json.dumps(self.describe()), self.places)
 
     @property
     def places(self) -> dict[str, str]:
@@ -177,7 +177,9 @@ class ParityCell:
         if self.over_nodes:
             return [f"{DEVICES_OVER_NODES}x{DEVICES_OVER_NODES}"]
         framework = FRAMEWORKS[self.framework]
-        most = min(MOST_DEVICES, device.devices_per_node, framework.max_devices.get(self.device_kind, MOST_DEVICES))
+        most = min(
+            MAX_GATE_DEVICES, device.devices_per_node, framework.max_devices.get(self.device_kind, MAX_GATE_DEVICES)
+        )
         if most == 1 or self.batchnorm not in framework.batchnorm[self.device_kind]:
             return ["1x1"]
         return ["1x1", f"{most}x1"]
@@ -231,7 +233,7 @@ class ParityGroup:
         names = {"framework": self.first.framework}
         names |= {key: getattr(entry, key) for key in ("family", "strategy", "launcher")}
         places = {path: key for cell in self.cells for path, key in cell.places.items()}
-        return leave_places_out(json.dumps({"framework": names, "cells": cells}), places)
+        return replace_paths_by_names(json.dumps({"framework": names, "cells": cells}), places)
 
 
 def group_cells(cells: Iterable[ParityCell]) -> list[ParityGroup]:

@@ -23,8 +23,8 @@ from howmanygpus.plan.parity import ParityCell, ParityGroup, group_cells
 from howmanygpus.plan.program.study import ProgramStudy, doubt_program
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.studies import make_studies
-from howmanygpus.plan.study.check_starts import doubt_normalization
-from howmanygpus.plan.study.checks import doubt_study
+from howmanygpus.plan.study.check_initial_weights import warn_about_normalization
+from howmanygpus.plan.study.checks import warn_about_study
 from howmanygpus.plan.study.study import PREPARED, Study
 from howmanygpus.prepare.checks.remarks import read_remarks
 
@@ -134,31 +134,33 @@ class Plan:
     @cached_property
     def verdicts(self) -> dict[str, str]:
         """The file of the parity verdict that each run depends on, by the run's path."""
-        return {path: cell.verdict for path, cell in self.cells.items()}
+        return {path: configuration.verdict for path, configuration in self.cells.items()}
 
     @cached_property
     def _strict_cells(self) -> dict[str, ParityCell]:
         """The strict cells that verdicts on checked cells require, by the file of their verdict."""
-        checked = [cell for study, cell in self.gated if study.config["parity"] != "off"]
-        return {strict.verdict: strict for cell in checked if (strict := cell.strict)}
+        checked = [configuration for study, configuration in self.gated if study.config["parity"] != "off"]
+        return {strict.verdict: strict for configuration in checked if (strict := configuration.strict)}
 
     @cached_property
     def parity_cells(self) -> dict[str, ParityCell]:
         """All cells of the parity gate, by the file of their verdict."""
-        return {cell.verdict: cell for _, cell in self.gated} | self._strict_cells
+        return {configuration.verdict: configuration for _, configuration in self.gated} | self._strict_cells
 
     @property
     def needed_verdicts(self) -> list[str]:
         """The verdicts of all runs that this call asks for, and the strict ones that these require."""
         asked = [(study, self.cells[run.path]) for study, run in self._supported if self.is_asked_for(run)]
-        strict = [cell.strict for study, cell in asked if study.config["parity"] != "off"]
-        needed = {cell.verdict for _, cell in asked} | {cell.verdict for cell in strict if cell}
+        strict = [configuration.strict for study, configuration in asked if study.config["parity"] != "off"]
+        needed = {configuration.verdict for _, configuration in asked} | {
+            configuration.verdict for configuration in strict if configuration
+        }
         return [verdict for verdict in self.parity_cells if verdict in needed]
 
     @cached_property
     def checked_verdicts(self) -> set[str]:
         """The verdicts that are checked. A cell is not checked if parity is off in all studies that use it."""
-        checked = {cell.verdict for study, cell in self.gated if study.config["parity"] != "off"}
+        checked = {configuration.verdict for study, configuration in self.gated if study.config["parity"] != "off"}
         return checked | self._strict_cells.keys()
 
     @cached_property
@@ -178,7 +180,7 @@ class Plan:
         return {study.network_name: study.network[0] for study in self._with_data}
 
     @cached_property
-    def start_files(self) -> dict[str, str]:
+    def initial_weights_files(self) -> dict[str, str]:
         """The users' files of initial weights, by their part of the weights' names."""
         starts = [start for study in self._with_data for start in study.starts.values()]
         return {start.name: start.path for start in starts if start.path}
@@ -283,7 +285,7 @@ class Plan:
         doubts = (
             doubt_program(study)
             if isinstance(study, ProgramStudy)
-            else [*doubt_study(study), *doubt_normalization(study)]
+            else [*warn_about_study(study), *warn_about_normalization(study)]
             for study in trained
         )
         return list(dict.fromkeys(itertools.chain.from_iterable(doubts)))

@@ -16,7 +16,7 @@ from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.loaders import resolve_loader
 from howmanygpus.plan.networks import choose_normalization
 from howmanygpus.settings import BY_FRAMEWORK, OPTIMIZER, SETTINGS, list_defaults
-from howmanygpus.train.spec import PLACES_OF_MODELS, LaunchSpec, OptimizerSpec, ResizedCropSpec, RunSpec
+from howmanygpus.train.spec import MODEL_PATH_KEYS, LaunchSpec, OptimizerSpec, ResizedCropSpec, RunSpec
 
 HOW = (
     "framework",
@@ -96,7 +96,7 @@ def drop_usual_layout(layout: dict, device: str) -> dict:
 def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) -> dict:
     """Return the complete specification of a run: the fields of howmanygpus.train.spec.RunSpec.
 
-    settings: dataset, model, the path of a user's own below one of PLACES_OF_MODELS, and all values that differ from
+    settings: dataset, model, the path of a user's own below one of MODEL_PATH_KEYS, and all values that differ from
     the default layout or from the schema's defaults.
     """
     framework, defaults = FRAMEWORKS[run.framework], list_defaults()
@@ -116,7 +116,7 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
         "launcher": framework.launcher,
         "data_dir": data_dir,
         "weights_file": weights_file,
-        **{place: settings.get(place) for place in PLACES_OF_MODELS},
+        **{place: settings.get(place) for place in MODEL_PATH_KEYS},
         **training,
         **resolve_loader(run.framework, training),
         "optimizer": {key: value for key, value in optimizer.items() if key != BY_FRAMEWORK},
@@ -139,7 +139,7 @@ def check_fields(declared: Iterable[str], known: Iterable[str], table: str, type
 
 # The runs' code does not read the table, so that no text of it reruns them. Here both are known.
 check_fields(
-    ("data_dir", "weights_file", *PLACES_OF_MODELS, *(field.name for field in fields(LaunchSpec)), *SETTINGS),
+    ("data_dir", "weights_file", *MODEL_PATH_KEYS, *(field.name for field in fields(LaunchSpec)), *SETTINGS),
     (field.name for field in fields(RunSpec)),
     "SETTINGS",
     RunSpec.__name__,

@@ -18,7 +18,7 @@ from howmanygpus.prepare.checks.listed import check_listing, describe_listing
 from howmanygpus.prepare.images import BadImageError
 from howmanygpus.prepare.images.headers import read_file, read_header
 from howmanygpus.prepare.options import Preparation, check_texts, split_options
-from howmanygpus.prepare.sources import Description, Entry, Listing, OptionError, load_source, name_some
+from howmanygpus.prepare.sources import Description, Entry, Listing, OptionError, load_source, shorten_list
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Task:
     @cached_property
     def image_shape(self) -> tuple[int, int, int]:
         """(height, width, channels)"""
-        return (*(self.preparation.size or self._find_size()), self.preparation.channels)
+        return (*(self.preparation.size or self._read_first_size()), self.preparation.channels)
 
-    def _find_size(self) -> tuple[int, int]:
+    def _read_first_size(self) -> tuple[int, int]:
         """(height, width) of the first image that can be read."""
         if self.is_acquired:
             raise OptionError("size", None, "is not known before the images are there", "give [height, width]")
@@ -45,7 +45,7 @@ class Task:
                 return _read_size(read_file(self.listing.folder / entry.path), self.preparation)
             except BadImageError as error:
                 reasons.setdefault(error.reason, f"{entry.path} ({error})")
-        found = f"{describe_endings(self.listing)}, such as {name_some(reasons.values())}"
+        found = f"{describe_endings(self.listing)}, such as {shorten_list(reasons.values())}"
         problem = f"finds no image that can be read in {self.listing.folder}, which has {found}"
         remedy = CONVERT if "unknown" in reasons else "correct the folder or give a size"
         raise OptionError("size", None, problem, remedy)
@@ -126,7 +126,7 @@ def is_listed(source: str) -> bool:
     return hasattr(load_source(source), "list_images")
 
 
-def find_acquisition(source: str, options: dict) -> Acquisition | None:
+def resolve_acquisition(source: str, options: dict) -> Acquisition | None:
     """Return what must be fetched or extracted for a data set; None if its files are in place."""
     module = load_source(source)
     if not hasattr(module, "acquire"):
@@ -141,15 +141,15 @@ def read_task(source: str, options: dict, acquired: str = "") -> Task:
     acquired: the folder of files that the workflow fetches or extracts for the data set.
     """
     check_texts(load_source(source).list_images, options)
-    return _read_task(source, json.dumps(options, sort_keys=True), acquired)
+    return read_task_once(source, json.dumps(options, sort_keys=True), acquired)
 
 
 @cache
-def _read_task(source: str, options: str, acquired: str) -> Task:
+def read_task_once(source: str, options: str, acquired: str) -> Task:
     module = load_source(source)
     preparation, own = split_options(json.loads(options), module.PREPARATION)
     listing = module.list_images(**own)
-    is_acquired = find_acquisition(source, json.loads(options)) is not None
+    is_acquired = resolve_acquisition(source, json.loads(options)) is not None
     if is_acquired:
         listing = replace(listing, folder=Path(acquired))
     return Task(listing, preparation, is_acquired)

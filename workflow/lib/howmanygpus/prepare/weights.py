@@ -16,7 +16,7 @@ class MisfitError(Exception):
     """Given weights are not those of the network. The message says which arrays, without the file's name."""
 
 
-def find_new(needed: Shapes, given: Shapes) -> list[str]:
+def list_new_arrays(needed: Shapes, given: Shapes) -> list[str]:
     """Return the arrays that are drawn anew: the last layer if `given` lacks it or has other classes, otherwise none.
 
     Raises MisfitError for any other difference.
@@ -41,7 +41,9 @@ def adapt(drawn: dict[str, np.ndarray], given: dict[str, np.ndarray]) -> tuple[d
 
     Raises MisfitError.
     """
-    new = find_new({name: array.shape for name, array in drawn.items()}, {name: a.shape for name, a in given.items()})
+    new = list_new_arrays(
+        {name: array.shape for name, array in drawn.items()}, {name: a.shape for name, a in given.items()}
+    )
     taken = {name: given[name] for name in drawn if name not in new}
     if wrong := [name for name, array in taken.items() if array.dtype != drawn[name].dtype]:
         first = wrong[0]

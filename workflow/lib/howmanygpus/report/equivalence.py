@@ -11,7 +11,7 @@ REACH, NUM_POINTS = 200.0, 200_001
 """The density of Student's t beyond REACH is below 1e-5 for one degree of freedom."""
 
 
-def find_t_quantile(freedom: int) -> float:
+def compute_t_quantile(freedom: int) -> float:
     """Return the quantile LEVEL of Student's t distribution with `freedom` degrees of freedom, to three digits.
 
     The density is integrated from zero by the trapezoid rule, since half of the distribution is below zero.
@@ -34,7 +34,7 @@ def compare_means(
     """
     if not freedom or not all(repeats):
         return math.nan, math.nan, UNDECIDED
-    reach = find_t_quantile(freedom) * spread * math.sqrt(1 / repeats[0] + 1 / repeats[1])
+    reach = compute_t_quantile(freedom) * spread * math.sqrt(1 / repeats[0] + 1 / repeats[1])
     low, high = difference - reach, difference + reach
     if -margin <= low and high <= margin:
         return low, high, YES

@@ -12,7 +12,7 @@ from howmanygpus.files import read_each
 from howmanygpus.report.rows.counting import name_count
 from howmanygpus.surroundings.secrets import hide_everywhere
 from howmanygpus.train.schema import RecordError, read_record
-from howmanygpus.train.spec import PLACES_OF_MODELS
+from howmanygpus.train.spec import MODEL_PATH_KEYS
 
 RUNS, ATTEMPTS = Path("results/runs"), Path("results/attempts")
 FEWEST = "fewest nodes"
@@ -80,7 +80,7 @@ def read_outcomes(plan: dict, results: Path = Path()) -> Iterator[Outcome]:
     """
     for path, planned in plan["runs"].items():
         identity = identify(plan, planned["spec"])
-        folder, attempts = results / RUNS / path, _read_attempts(results / ATTEMPTS / path)
+        folder, attempts = results / RUNS / path, read_run_attempts(results / ATTEMPTS / path)
         found = _read_outcome(planned, plan["defaults"], folder, attempts)
         protocol = plan.get("protocols", {}).get(path, {}).get("protocol", "")
         yield Outcome(path, identity, *found, folder, attempts, protocol)
@@ -112,16 +112,16 @@ def _read_outcome(
             return "missing", "not run yet", None, False
         return *describe_attempt(attempts[-1]), attempts[-1], False
     record = _read_or_explain(folder / "run.json")
-    if changed := find_changes(planned["spec"], record, defaults):
+    if changed := list_changes(planned["spec"], record, defaults):
         return "stale", _explain_staleness(sorted(changed), record["spec"]), record, True
     return record["status"], record["reason"], record, True
 
 
-def find_changes(planned: dict, record: dict, defaults: dict) -> list[str]:
+def list_changes(planned: dict, record: dict, defaults: dict) -> list[str]:
     """Return the keys in which a planned specification differs from that of an existing run. record: a run.json."""
     # A run from before a key of the config existed used its default. A user's model may have moved.
     was = defaults | FORMER_DEFAULTS | record["spec"]
-    changed = [key for key, value in planned.items() if key not in PLACES_OF_MODELS and was.get(key) != value]
+    changed = [key for key, value in planned.items() if key not in MODEL_PATH_KEYS and was.get(key) != value]
     # Records have no credentials of addresses.
     return [key for key in changed if was.get(key) != hide_everywhere(planned[key])]
 
@@ -134,7 +134,7 @@ def _explain_staleness(changed: list[str], was: dict) -> str:
     return reason
 
 
-def _read_attempts(folder: Path) -> tuple[dict, ...]:
+def read_run_attempts(folder: Path) -> tuple[dict, ...]:
     """Return the records of the attempts at a run, the oldest first. Runs that were set aside are left out."""
     return tuple(read_each(folder, "*/attempt.json", _read_or_explain))
 

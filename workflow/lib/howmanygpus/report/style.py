@@ -54,7 +54,7 @@ FRAMEWORKS = {
 GREY = "#767676"
 LETTER_IN, LINE_PT = 0.08, 13.75
 """Width of a letter of a name beside a line, in inches, and the smallest distance of two names, in points."""
-BESIDE_NAMES_IN = (2.7, 1.3)
+NAME_SPACE_IN = (2.7, 1.3)
 """Smallest width and height of a panel without its names, in inches, with its title and the labels of its axes."""
 RING = "#CC0000"
 RING_NOTE = "red ring: disturbed by other work"
@@ -77,14 +77,14 @@ plt.rcParams.update(
 )
 
 
-def look_of(framework: str) -> tuple[str, str]:
+def get_look(framework: str) -> tuple[str, str]:
     """Return the colour and the marker of a framework. Without an entry, they are derived from its name."""
     number = zlib.crc32(framework.encode())
     drawn = COLOURS[number % len(COLOURS)], MARKERS[number // len(COLOURS) % len(MARKERS)]
     return FRAMEWORKS.get(framework, drawn)
 
 
-def style_of(names: Iterable[str]) -> dict[str, dict]:
+def choose_styles(names: Iterable[str]) -> dict[str, dict]:
     """Return colour, marker and line of each series by its name, which begins with its framework.
 
     The first series of a framework has the framework's marker and a solid line. All series look different. Figures draw
@@ -94,7 +94,7 @@ def style_of(names: Iterable[str]) -> dict[str, dict]:
     ordered = sorted(set(names))
     for name, size in zip(ordered, np.linspace(*MARKER_SIZES, len(ordered)), strict=True):
         framework = name.split(" ")[0]
-        colour, marker = look_of(framework)
+        colour, marker = get_look(framework)
         taken = {style["marker"] for style in styles.values() if style["color"] == colour}
         first = MARKERS.index(marker)
         free = [each for each in MARKERS[first:] + MARKERS[:first] if each not in taken] or [marker]
@@ -146,8 +146,8 @@ def _make_room(axes: Axes, names: list[str]) -> None:
     figure, grid = axes.get_figure(root=True), axes.get_gridspec()
     if figure is None or grid is None or not names:
         return
-    width = BESIDE_NAMES_IN[0] + LETTER_IN * max(map(len, names))
-    height = BESIDE_NAMES_IN[1] + LINE_PT / 72 * len(names)
+    width = NAME_SPACE_IN[0] + LETTER_IN * max(map(len, names))
+    height = NAME_SPACE_IN[1] + LINE_PT / 72 * len(names)
     size = figure.get_size_inches()
     figure.set_size_inches(max(size[0], grid.ncols * width), max(size[1], grid.nrows * height))
 
@@ -223,7 +223,7 @@ def note_rates(axes: Axes, series: Iterable[str]) -> None:
         add_note(axes, RATES_NOTE)
 
 
-def ring_disturbed(axes: Axes, x: pd.Series, y: pd.Series, is_disturbed: pd.Series) -> None:
+def mark_disturbed(axes: Axes, x: pd.Series, y: pd.Series, is_disturbed: pd.Series) -> None:
     """Draw a ring around each point of which other work disturbed a repeat, and explain the ring."""
     is_drawn = is_disturbed & y.notna()
     if not is_drawn.any():
@@ -258,7 +258,7 @@ def describe_guess(table: pd.DataFrame, metric: str = "metric") -> str:
     return f" ({name_guess(known[metric].iloc[0])}: {known['quality_of_guess'].iloc[0]:.2g})" if len(known) else ""
 
 
-def star_machinery(rows: pd.DataFrame) -> dict[str, str]:
+def mark_overhead(rows: pd.DataFrame) -> dict[str, str]:
     """Return the name of each series, with a star if its run on one device has overhead for collective operations.
 
     rows: `series` and the columns of the table `scaling`.
@@ -280,14 +280,14 @@ def note_batches(axes: Axes, rows: pd.DataFrame) -> None:
             add_note(axes, ("images: " if first == 0 else "") + ", ".join(parts[first : first + 2]))
 
 
-def say_nothing_to_show(reason: str) -> Figure:
+def draw_empty_figure(reason: str) -> Figure:
     """Return a figure without axes that says why nothing is drawn."""
     figure = plt.figure(figsize=(6, 1.6))
     figure.text(0.5, 0.5, reason, ha="center", va="center", color=GREY)
     return figure
 
 
-def mark_probes(figure: Figure, study: str) -> None:
+def mark_trial_runs(figure: Figure, study: str) -> None:
     """Write above a figure that it shows short runs, from which the configurations to train are chosen."""
     figure.text(0.0, 1.01, f"short probes of the study {study}", fontsize=11, color=GREY, va="bottom")
 

@@ -48,14 +48,14 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
     work = pd.Series([works.get(identity) for identity in identities], index=losses.index, dtype=object)
     same = losses.groupby([work, "last_step"])["loss"]
     median = same.transform("median").where(same.transform("count") > 1)
-    roundoff = work.map({text: find_roundoff(json.loads(text)) for text in work.dropna().unique()}).astype(float)
+    roundoff = work.map({text: compute_roundoff(json.loads(text)) for text in work.dropna().unique()}).astype(float)
     losses = losses.assign(difference=(losses["loss"] - median).abs() / median.abs(), difference_limit=np.nan)
     kernels_of = [kernels.get(identity) for identity in identities]
     run = losses.groupby(list(IDENTITY)).ngroup()
     compared = losses.assign(work=work, kernels=kernels_of, roundoff=roundoff, run=run)
     compared = compared[compared["difference"].notna()]
     for _, pool in compared.groupby(["precision", "input", "roundoff"]):
-        losses.loc[pool.index, "difference_limit"] = find_limits(pool)
+        losses.loc[pool.index, "difference_limit"] = compute_limits(pool)
     return losses
 
 
@@ -71,22 +71,22 @@ def select_work(spec: dict, how: list[str]) -> dict:
     return kept
 
 
-def find_limits(pool: pd.DataFrame) -> list[float]:
+def compute_limits(pool: pd.DataFrame) -> list[float]:
     """Return the largest relative difference of each window that rounding explains.
 
     pool: windows of runs of one network with the same precision, roundoff and input, with `run`, `work`, `kernels` and
     `roundoff`. How fast rounding grows depends on the network: a deep one multiplies it by thousands in one step. The
     limit is the larger of the growth in a shallow network, and FACTOR times the difference of the other runs so far, at
     most CEILING. That difference is the median over the kernels of the median of their runs. Runs without any
-    difference are ignored, because they are copies of each other, and so are runs that find_rivals names. If no run is
-    left, the limit after the first step is CEILING.
+    difference are ignored, because they are copies of each other, and so are runs that list_uninformative_runs names.
+    If no run is left, the limit after the first step is CEILING.
     """
     furthest = pool.pivot(index="run", columns="last_step", values="difference").cummax(axis=1).ffill(axis=1)
     runs = pool.drop_duplicates("run").set_index("run")[["work", "kernels"]]
     members = dict(list(runs.groupby("work")))
     limits = []
     for window in pool.itertuples():
-        others = furthest[window.last_step].drop([window.run, *find_rivals(window, members[window.work])])
+        others = furthest[window.last_step].drop([window.run, *list_uninformative_runs(window, members[window.work])])
         others = others[others > 0]
         carried = others.groupby(runs["kernels"]).median().median()
         limit = START * window.roundoff * GROWTH ** min(window.last_step - 1, 200)
@@ -96,7 +96,7 @@ def find_limits(pool: pd.DataFrame) -> list[float]:
     return limits
 
 
-def find_rivals(window, members: pd.DataFrame) -> pd.Index:
+def list_uninformative_runs(window, members: pd.DataFrame) -> pd.Index:
     """Return the runs of the same work whose differences do not show how fast rounding grows in a run's window.
 
     members: the kernels of each run that does the window's work. With two runs or two kernels the median is halfway, so
@@ -126,12 +126,12 @@ def summarize_trajectories(losses: pd.DataFrame) -> dict[tuple, dict]:
     return {tuple(identity): dict(zip(COLUMNS, found, strict=True)) for *identity, found in rows}
 
 
-def find_roundoff(work: dict) -> float:
+def compute_roundoff(work: dict) -> float:
     """Return the unit roundoff of the coarsest numbers in a training step. work: as select_work returns it."""
     own = ROUNDOFF.get(work["precision"], ROUNDOFF["bf16"])
     return own if work.get("gradient_compression", "none") == "none" else max(own, COMPRESSED)
 
 
-def has_left(runs: pd.DataFrame) -> pd.Series:
+def has_unexplained_losses(runs: pd.DataFrame) -> pd.Series:
     """Return whether the losses of each run differ from those of the others by more than rounding explains."""
     return runs["trajectory"].astype(float) > runs["trajectory_limit"].astype(float)

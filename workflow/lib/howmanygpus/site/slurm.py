@@ -58,7 +58,7 @@ QUEUE = {
 DATABASE = {
     "JobIDRaw": "id",
     "State": "state",
-    "Start": "started_at",
+    "InitialWeights": "started_at",
     "End": "ended_at",
     "Timelimit": "time_limit",
     "NodeList": "nodes",
@@ -140,7 +140,7 @@ class Node:
     gres: str
 
 
-def find_job_id() -> str | None:
+def read_job_id() -> str | None:
     """Return the id of the job that this process is part of; None outside of jobs."""
     return os.environ.get("SLURM_JOB_ID")
 

@@ -46,15 +46,15 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from howmanygpus.call.attempts import record_refusal, record_unstarted
-from howmanygpus.call.taking_over import Note, find_outdated, take_over, write_note
+from howmanygpus.call.taking_over import SubmittedJob, find_outdated, take_over, write_note
 from howmanygpus.site import slurm
 from howmanygpus.site.slurm import SlurmError
-from howmanygpus.snakemake_patches.failing import describe_run, find_last_words, has_started, list_logs, name_run
+from howmanygpus.snakemake_patches.failing import describe_run, has_started, list_logs, name_run, read_last_line
 from howmanygpus.snakemake_patches.patching import REMEDY, find_misfit
 from howmanygpus.snakemake_patches.refusals import find_patience_s, find_refusal
 from howmanygpus.snakemake_patches.states import Watch, has_failed
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 60.0
+FIRST_PAUSE_S, MAX_PAUSE_S = 5.0, 60.0
 """Pauses between two calls of sbatch for the same job."""
 REPORT_S = 180.0
 """Time between two messages about jobs that cannot be submitted yet."""
@@ -115,7 +115,7 @@ class Executor(plugin.Executor):
             until = time.monotonic() + pause_s
             while time.monotonic() < until and not self._must_end():
                 time.sleep(POLL_S)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = min(2 * pause_s, MAX_PAUSE_S)
         _submission.since = None
 
     def _must_end(self) -> bool:
@@ -127,7 +127,7 @@ class Executor(plugin.Executor):
             words = find_refusal(message).removeprefix("SLURM refused the job: ")
             self.logger.warning(f"{name_run(job) or job}: not submitted yet, sbatch is tried again: {words}")
 
-    def _report_older(self, job: Any, note: Note) -> None:
+    def _report_older(self, job: Any, note: SubmittedJob) -> None:
         """Report the job of a killed call as that of this call, and give it this call's name, which cancels it."""
         with suppress(SlurmError):
             slurm.rename(note.job, self.run_uuid)
@@ -165,7 +165,7 @@ class Executor(plugin.Executor):
         try:
             if (run := name_run(job)) and job_id.isdecimal():
                 logs = [*list_logs(job), *map(Path, more.get("aux_logs") or [])]
-                record_unstarted(run, *describe_run(job), job_id, find_last_words(logs))
+                record_unstarted(run, *describe_run(job), job_id, read_last_line(logs))
         except Exception as error:
             self.logger.error(f"The end of job {job_id} could not be recorded: {type(error).__name__}: {error}")
         super().report_job_error(job_info, msg, **more)
@@ -175,7 +175,7 @@ class Executor(plugin.Executor):
         settings = self.workflow.executor_settings
         # The plugin's list is empty meanwhile.
         self.asked_about = active_jobs
-        states = await self._watch.find_states(job.external_jobid for job in active_jobs) if active_jobs else {}
+        states = await self._watch.read_states(job.external_jobid for job in active_jobs) if active_jobs else {}
         has_ended = not active_jobs
         for job_info in active_jobs:
             job_id, state = job_info.external_jobid, states.get(job_info.external_jobid, "")

@@ -37,7 +37,7 @@ from typing import Any
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from howmanygpus.call.attempts import find_new_attempt, list_attempts, record_blocked
-from howmanygpus.call.disk import FULL, find_full_disks, find_words_of_full_disk, list_folders, read_end
+from howmanygpus.call.disk import FULL, find_disk_full_message, list_folders, list_full_disks, read_end
 from howmanygpus.call.taking_over import find_older
 from howmanygpus.files import atomic_path
 from howmanygpus.snakemake_patches.interrupting import stop_starting
@@ -46,7 +46,7 @@ NOT_STARTED = "This job has not started.\n"
 """Content of the log of a job that waits."""
 LONG_STEPS = ("compute_reference", "compute_noise", "compute_own_reference", "observe_parity", "search_batch_size")
 """Rules whose jobs are not started if no run that waits for them can begin."""
-MOST_LINES = 8
+MAX_LOG_LINES = 8
 """Lines of a message that are shown when the call ends. The last ones have the remedy."""
 DISK_CHECK_S = 60.0
 """Smallest time between two checks of the disk, in seconds, because many jobs may fail at once."""
@@ -83,7 +83,7 @@ def _record_block(job: Any, reason: str) -> str:
     return ""
 
 
-def find_last_words(logs: Sequence[Path]) -> str:
+def read_last_line(logs: Sequence[Path]) -> str:
     """Return the last line of the first log that has one, and otherwise the name of the last log."""
     for log in logs:
         lines = [line.strip() for line in read_end(log).splitlines() if line.strip()]
@@ -92,7 +92,7 @@ def find_last_words(logs: Sequence[Path]) -> str:
     return f"see {logs[-1]}"
 
 
-def find_last_message(logs: Sequence[Path]) -> str:
+def read_last_message(logs: Sequence[Path]) -> str:
     """Return the last message of the first log that has one: its last line, and the list before it with its heading."""
     for log in logs:
         lines = [line.rstrip() for line in read_end(log).splitlines() if line.strip()]
@@ -102,7 +102,7 @@ def find_last_message(logs: Sequence[Path]) -> str:
         while first > 0 and lines[first - 1].startswith("  "):
             first -= 1
         is_list = 0 < first < len(lines) - 1 and not lines[first - 1].startswith("Traceback")
-        return "\n".join(lines[first - 1 :][-MOST_LINES:] if is_list else lines[-1:])
+        return "\n".join(lines[first - 1 :][-MAX_LOG_LINES:] if is_list else lines[-1:])
     return f"see {logs[-1]}" if logs else "it has no log"
 
 
@@ -186,7 +186,7 @@ class Failures(logging.Filter):
     def explain(self, job: Any) -> None:
         """Say why a job failed, if that is known. Loggers show the content of logs, except for a full disk."""
         for log in list_logs(job):
-            if words := find_words_of_full_disk(log):
+            if words := find_disk_full_message(log):
                 self._say(f"{log}: the disk or the quota was full: {words}")
         self._check_disks()
         found = self._find_attempt(job)
@@ -203,9 +203,9 @@ class Failures(logging.Filter):
         dag = self._workflow.dag
         for job in failed.jobs if failed.is_group() else [failed]:
             logs = list_logs(job)
-            words = f": {find_last_words(logs)}; its log is {logs[-1]}" if logs else ""
+            words = f": {read_last_line(logs)}; its log is {logs[-1]}" if logs else ""
             found = self._find_attempt(job)
-            said = f"{job.rule.name} ({', '.join(map(str, logs))}): {find_last_message(logs)}"
+            said = f"{job.rule.name} ({', '.join(map(str, logs))}): {read_last_message(logs)}"
             self.causes.append(describe_attempt(job, *found) if found else said)
             reason = f"the step {job.rule.name}, which the run needs, failed{words}"
             waiting = () if name_run(job) else dag.bfs(dag.depending, job)
@@ -215,9 +215,9 @@ class Failures(logging.Filter):
             for problem in dict.fromkeys(problems):
                 self._say(f"What waits for {job.rule.name} could not be recorded: {problem}")
             if blocked:
-                self._leave_useless_out(dag)
+                self._drop_useless_steps(dag)
 
-    def _leave_useless_out(self, dag: Any) -> None:
+    def _drop_useless_steps(self, dag: Any) -> None:
         """Keep steps from starting that take long and on which only runs wait that cannot begin."""
         for job in list(dag.needrun_jobs()):
             if job.rule.name in LONG_STEPS and not dag.finished(job):
@@ -230,7 +230,7 @@ class Failures(logging.Filter):
     def _check_disks(self) -> None:
         if time.monotonic() - self._checked_at >= DISK_CHECK_S:
             self._checked_at = time.monotonic()
-            messages = find_full_disks(list_folders())
+            messages = list_full_disks(list_folders())
             self._is_disk_full = bool(messages)
             for message in messages:
                 self._say(message)

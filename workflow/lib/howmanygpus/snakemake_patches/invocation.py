@@ -11,14 +11,14 @@ from snakemake.io import IOFile
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from howmanygpus.call import deciding, ending, existing, passes, starting, waiting
-from howmanygpus.call.disk import find_full_disks, find_lack_of_space, list_folders
+from howmanygpus.call.disk import find_lack_of_space, list_folders, list_full_disks
 from howmanygpus.environments.cache import CacheError, check_cache
-from howmanygpus.ledger.settling import settle_jobs
+from howmanygpus.ledger.settling import complete_and_list_jobs
 from howmanygpus.plan.cluster import retrying
 from howmanygpus.plan.cluster.checking import find_misfits
 from howmanygpus.plan.cluster.concurrency import describe_concurrency, limit_measurements
 from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Machine, find_machine_file, read_machine
+from howmanygpus.plan.config.machine import Machine, read_machine, resolve_machine_file
 from howmanygpus.plan.dry_run.printing import summarize_dry_run
 from howmanygpus.plan.invalidation.pins import use_existing
 from howmanygpus.plan.plan import Plan
@@ -27,7 +27,7 @@ from howmanygpus.plan.rules.data import DataRules
 from howmanygpus.plan.rules.environments import EnvironmentRules
 from howmanygpus.plan.rules.largest import LargestRules
 from howmanygpus.plan.rules.parity import ParityRules
-from howmanygpus.plan.rules.products import Products
+from howmanygpus.plan.rules.products import ProductRules
 from howmanygpus.plan.rules.training import TrainingRules
 from howmanygpus.plan.rules.weights import OwnModelRules, WeightRules, fetch_first
 from howmanygpus.plan.study.published import describe_sources
@@ -38,7 +38,7 @@ from howmanygpus.snakemake_patches import interrupting, patching, planning
 from howmanygpus.snakemake_patches.failing import Failures, write_quietly
 from howmanygpus.surroundings.secrets import hide_everywhere
 from howmanygpus.train.start.calls import InUseError, announce, refuse_to_unlock
-from howmanygpus.train.start.settling import OlderResultsError, refuse_older_results, settle
+from howmanygpus.train.start.settling import OlderResultsError, complete_attempts, refuse_older_results
 
 
 class Invocation:
@@ -56,7 +56,7 @@ class Invocation:
         self._failures = Failures(workflow, logger.error)
         self._fit_into_snakemake()
         self.machine, self.plan = self._plan(config)
-        deciding.take_decisions(self.plan, is_job=self._is_job)
+        deciding.apply_decisions(self.plan, is_job=self._is_job)
         self._describe(config)
         self._make_rules()
         if workflow.is_main_process:
@@ -66,7 +66,7 @@ class Invocation:
         if not self._is_job:
             atexit.register(self.data.save_contents)
         if not (self._is_job or self._is_dry_run):
-            if "--unlock" not in sys.argv and (full := find_full_disks(list_folders())):
+            if "--unlock" not in sys.argv and (full := list_full_disks(list_folders())):
                 raise WorkflowError("\n".join(full))
             # Tables are made from the records of attempts, so these are completed before Snakemake reads them.
             self._settle_attempts()
@@ -82,7 +82,7 @@ class Invocation:
             if self._is_job:
                 executor.forget_requests()
         if self._workflow.is_main_process and passes.begin_pass() == 1:
-            retrying.note_start()
+            retrying.record_call_start()
             for untested in patching.list_untested():
                 self._logger.warning(untested)
 
@@ -92,7 +92,7 @@ class Invocation:
             refuse_older_results()
             if not self._is_job:
                 check_cache()
-            machine = read_machine(find_machine_file(config.get("machine"), sys.argv), config.get("packed", False))
+            machine = read_machine(resolve_machine_file(config.get("machine"), sys.argv), config.get("packed", False))
             use_existing(machine.environments)
             return machine, Plan(config, machine)
         except (CacheError, ConfigError, InUseError, OlderResultsError) as error:
@@ -119,9 +119,9 @@ class Invocation:
         self.environments = EnvironmentRules(self.machine)
         self.parity, self.own_models = ParityRules(plan), OwnModelRules(plan)
         self.weights, self.largest = WeightRules(plan), LargestRules(plan)
-        self.products = Products(
+        self.products = ProductRules(
             plan,
-            lambda: existing.takes_existing(workflow),
+            lambda: existing.builds_from_existing(workflow),
             tables.list_tables,
             figures.list_figures,
             tables.list_merged(),
@@ -135,7 +135,7 @@ class Invocation:
             self._logger.warning(warning)
 
     def _settle_attempts(self) -> None:
-        for record in settle():
+        for record in complete_attempts():
             self._logger.info(f"{record.parent} had ended without a word; see its attempt.json")
 
     def start(self) -> None:
@@ -150,7 +150,7 @@ class Invocation:
             fetch_first(workflow.dag.needrun_jobs(), self.machine.published_weights)
         except AcquisitionError as error:
             raise WorkflowError(str(error)) from None
-        deciding.leave_decisions(self.plan)
+        deciding.write_decisions(self.plan)
         starting.announce_gate(workflow, self._logger.info)
         # The names of all jobs of a call end with this.
         announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"), warn)
@@ -181,4 +181,4 @@ class Invocation:
         interrupting.heed_signals()
         self._logger.removeFilter(self._failures)
         self._settle_attempts()
-        settle_jobs()
+        complete_and_list_jobs()

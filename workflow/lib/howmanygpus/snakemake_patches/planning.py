@@ -51,10 +51,10 @@ def _mark_planning(upstream: Any) -> Any:
     async def update_needrun(dag: Any, *arguments: Any, **options: Any) -> None:
         dag.is_planning = True
         try:
-            if existing.takes_existing(dag.workflow):
+            if existing.builds_from_existing(dag.workflow):
                 existing.allow(dag, makes_products=False)
                 await upstream(dag, *arguments, **options)
-                for named in existing.note_stale(dag):
+                for named in existing.record_stale(dag):
                     logger.warning(named)
                 existing.allow(dag, makes_products=True)
             await upstream(dag, *arguments, **options)

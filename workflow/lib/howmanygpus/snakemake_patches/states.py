@@ -44,7 +44,7 @@ class Watch:
         self._executor, self._silent_since = executor, dict[str, float]()
         self._told_at: float | None = None
 
-    async def find_states(self, ids: Iterable[str]) -> dict[str, str]:
+    async def read_states(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the states of jobs that SLURM tells. A job that it does not know any more has the state `GONE`."""
         ids, problems = list(ids), []
         preferred = self._executor.get_status_command()
@@ -59,7 +59,7 @@ class Watch:
         now = time.monotonic()
         silent = [job_id for job_id in ids if job_id not in states]
         for job_id in self._note_silence(silent, now):
-            if (state := await asyncio.to_thread(find_state, job_id)) is None or not self._executor.wait:
+            if (state := await asyncio.to_thread(read_state, job_id)) is None or not self._executor.wait:
                 break
             states[job_id] = state
         self._tell([job_id for job_id in silent if job_id not in states], problems, now)
@@ -90,7 +90,7 @@ class Watch:
             )
 
 
-def find_state(job_id: str) -> str | None:
+def read_state(job_id: str) -> str | None:
     """Return the state of one job, `GONE` if neither the controller nor a database knows it; None without an answer."""
     try:
         if job := slurm.find_job(job_id):

@@ -10,28 +10,28 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from howmanygpus.surroundings.names import FAMILIES, OF_DEVICES, OF_MODULES, OF_SYSTEM
+from howmanygpus.surroundings.names import FAMILIES, MODULE_VARIABLES, OF_DEVICES, SYSTEM_VARIABLES
 
 KEEP = "HOWMANYGPUS_KEEP"
 """Environment variable with the names of further variables to keep, with spaces between them."""
 LEFT_OUT = "HOWMANYGPUS_LEFT_OUT"
 """Environment variable with the names of the variables that were left out."""
-NEEDED = {*OF_SYSTEM, *OF_MODULES, *OF_DEVICES}
+NEEDED = {*SYSTEM_VARIABLES, *MODULE_VARIABLES, *OF_DEVICES}
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
 """Variables that make idle threads of OpenMP (GNU, LLVM and Intel) sleep at once.
 
 By default they spin, and if there are more threads than free cores, they keep working threads from their cores.
 """
-OF_SHELLS = {"_", "SHLVL", "PWD", "OLDPWD"}
+SHELL_VARIABLES = {"_", "SHLVL", "PWD", "OLDPWD"}
 """Variables that every shell sets anew."""
-LONGEST_TMPDIR = 60
+MAX_TMPDIR_LENGTH = 60
 """
 Most characters of a folder for temporary files. The name of a Unix socket has at most 107 (unix(7)), of which
 multiprocessing takes 33 for the folder and name of its own, torch 34, and Open MPI up to 45.
 """
 
 
-def find_cache() -> Path:
+def resolve_cache() -> Path:
     """Return the folder that calls in all clones share."""
     return Path(os.environ.get("HOWMANYGPUS_CACHE") or "~/.cache/howmanygpus").expanduser()
 
@@ -51,8 +51,8 @@ def build_surroundings(given: Mapping[str, str], names: Iterable[str] = ()) -> d
     kept = {name: value for name, value in given.items() if is_needed(name) or name in named}
     if "TMPDIR" not in named and not is_usable(kept.get("TMPDIR", "")):
         del kept["TMPDIR"]
-    built = {"KERAS_HOME": str(find_cache() / "keras"), "PYTHONUNBUFFERED": "1", **kept}
-    lost = {name for name in given if built.get(name) != given[name]} - OF_SHELLS
+    built = {"KERAS_HOME": str(resolve_cache() / "keras"), "PYTHONUNBUFFERED": "1", **kept}
+    lost = {name for name in given if built.get(name) != given[name]} - SHELL_VARIABLES
     earlier = {*given.get(LEFT_OUT, "").split()} - named
     return built | {LEFT_OUT: " ".join(sorted(earlier | lost))}
 
@@ -69,9 +69,9 @@ def build_unmeasured(given: Mapping[str, str]) -> dict[str, str]:
 
 def is_usable(folder: str) -> bool:
     """Whether processes can keep temporary files, and sockets, in a folder. An empty name stands for the default."""
-    return not folder or (len(folder) <= LONGEST_TMPDIR and os.access(folder, os.W_OK))
+    return not folder or (len(folder) <= MAX_TMPDIR_LENGTH and os.access(folder, os.W_OK))
 
 
-def find_names(text: str) -> list[str]:
+def parse_variable_names(text: str) -> list[str]:
     """Return the variables that a path names, such as $SCRATCH or ${SCRATCH}."""
     return re.findall(r"\$\{?(\w+)", text)

@@ -45,14 +45,14 @@ def _list_mounts(version: int, controller: str) -> Iterator[tuple[str, Path]]:
             yield root, Path(mounted)
 
 
-def find_memory_bytes() -> int:
+def read_memory_bytes() -> int:
     """Return the memory that this process and its children may use: the host's, or less by its groups."""
     version, groups = list_groups("memory")
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([total, *filter(None, (_read_number(group / FILES[version][0]) for group in groups))])
 
 
-def find_free_bytes() -> int:
+def compute_free_bytes() -> int:
     """Return the memory that files may fill, within the limits of this process's groups."""
     version, groups = list_groups("memory")
     free = psutil.virtual_memory().available

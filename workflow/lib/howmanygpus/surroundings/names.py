@@ -2,7 +2,7 @@
 
 import re
 
-OF_SYSTEM = [
+SYSTEM_VARIABLES = [
     "PATH",
     "HOME",
     "USER",
@@ -40,7 +40,7 @@ OF_SYSTEM = [
 Identity and place of a process, its libraries and compilers. The rules' shell lines replace a user's PYTHONPATH by the
 workflow's own, to which an interpreter's modules may add theirs.
 """
-OF_MODULES = [
+MODULE_VARIABLES = [
     "MODULEPATH",
     "MODULEPATH_ROOT",
     "MODULESHOME",

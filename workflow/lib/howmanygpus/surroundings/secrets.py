@@ -18,7 +18,7 @@ SECRETS = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|(^|_)(PWD|KEY|JWT|AUTH)$"
 )
 """Part of the names of variables whose values are secret."""
-SHORTEST = 6
+MIN_SECRET_LENGTH = 6
 """Smallest length of a value that is searched for. A shorter one would also be found inside ordinary words."""
 NOT_SECRET = {"PWD", "OLDPWD"}
 
@@ -31,7 +31,7 @@ def make_hiding(environment: Mapping[str, str]) -> Callable[[str], str]:
     secret = [
         (value, f"${name}")
         for name, value in environment.items()
-        if SECRETS.search(name.upper()) and name not in NOT_SECRET and len(value) >= SHORTEST
+        if SECRETS.search(name.upper()) and name not in NOT_SECRET and len(value) >= MIN_SECRET_LENGTH
     ]
 
     def hide(text: str) -> str:

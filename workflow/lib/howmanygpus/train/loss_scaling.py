@@ -16,7 +16,7 @@ GROWTH_INTERVAL = 2000
 """Steps without a skip after which the scale grows, in PyTorch and Keras alike."""
 GROWTH_FACTOR, BACKOFF_FACTOR = 2.0, 0.5
 """PyTorch's defaults. In Keras they are fixed."""
-LEAST_SCALE = 1.0
+MIN_SCALE = 1.0
 """Below this, gradients are not finite in float16 even without a scale."""
 
 
@@ -27,11 +27,11 @@ class LossScale:
     skipped_steps: int
     scale: float
 
-    def find_divergence(self, num_steps: int, is_over: bool) -> str:
+    def explain_divergence(self, num_steps: int, is_over: bool) -> str:
         """Say why the training has failed after num_steps steps; empty if it has not. is_over: no step follows."""
-        if self.scale < LEAST_SCALE:
+        if self.scale < MIN_SCALE:
             return (
-                f"the loss scale fell to {self.scale:g}, below {LEAST_SCALE:g}: gradients are not finite in fp16 at "
+                f"the loss scale fell to {self.scale:g}, below {MIN_SCALE:g}: gradients are not finite in fp16 at "
                 f"any scale; {self.skipped_steps} of {num_steps} steps were skipped"
             )
         if is_over and self.skipped_steps == num_steps:

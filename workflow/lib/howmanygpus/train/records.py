@@ -17,7 +17,7 @@ def finite_or_none(value: float | None) -> float | None:
     return value if value is not None and abs(value) < float("inf") else None
 
 
-class Events(Protocol):
+class EventSink(Protocol):
     """What takes the events of a training loop."""
 
     def write(self, event: str, **values: Any) -> None:

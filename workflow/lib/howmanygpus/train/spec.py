@@ -13,7 +13,7 @@ from pathlib import Path
 SYNTHETIC, RESIDENT = "synthetic", "resident"
 RANDOM_INPUTS = (SYNTHETIC, RESIDENT)
 """Inputs with random images and labels, on which nothing is evaluated."""
-PLACES_OF_MODELS = ("model_file", "model_folder")
+MODEL_PATH_KEYS = ("model_file", "model_folder")
 """Keys of a run that say where a user's model is. They rerun nothing, because its code is a parameter of its own."""
 
 

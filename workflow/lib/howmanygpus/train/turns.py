@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.train.host.telling import tell_call
+from howmanygpus.train.host.telling import print_to_call
 from howmanygpus.train.records import now
 
 HELD = "HOWMANYGPUS_HELD"
@@ -47,7 +47,7 @@ def take_turn(lock: Path, purpose: str) -> Iterator[None]:
 def say(message: str) -> None:
     """Print a message to the log of this job and to the screen of its call."""
     print(message, file=sys.stderr, flush=True)
-    tell_call(message)
+    print_to_call(message)
 
 
 def describe_holder(path: Path) -> str:

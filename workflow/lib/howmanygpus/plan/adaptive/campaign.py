@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from howmanygpus.plan.adaptive.cells import Cell, Decision, Knowledge, Rules
+from howmanygpus.plan.adaptive.cells import AdaptiveRules, Configuration, Decision, KnownRuns
 from howmanygpus.plan.adaptive.deciding import decide
 from howmanygpus.plan.adaptive.keys import is_adaptive
 from howmanygpus.plan.plan import Plan
@@ -21,10 +21,10 @@ class Campaign:
     probes: Study | None
 
     @cached_property
-    def rules(self) -> Rules:
+    def rules(self) -> AdaptiveRules:
         config = self.study.config
         keys = ("stop_below_efficiency", "budget_device_h", "train_best")
-        return Rules(**{key: config[key] for key in keys}, is_strong=config["scaling"] == "strong")
+        return AdaptiveRules(**{key: config[key] for key in keys}, is_strong=config["scaling"] == "strong")
 
     @property
     def studies(self) -> list[Study]:
@@ -39,19 +39,19 @@ class Campaign:
     def _can_be_done(self, run: Run) -> bool:
         return not run.unsupported and not self.plan.is_left_out(run)
 
-    def decide(self, known: Knowledge) -> Decision:
+    def decide(self, known: KnownRuns) -> Decision:
         if self.probes is None:
             return decide(self.rules, self._make_cells(self.study), [], known)
         return decide(self.rules, self._make_cells(self.probes), self._make_cells(self.study), known)
 
-    def _make_cells(self, study: Study) -> list[Cell]:
+    def _make_cells(self, study: Study) -> list[Configuration]:
         repeats: dict[tuple, list[Run]] = {}
         for run in filter(self._can_be_done, study.runs):
             size = study.global_batch_size(run) if self.rules.is_strong else run.per_device_batch_size
             curve = (run.framework, run.variant, run.input, run.precision, run.device, size)
             repeats.setdefault((curve, run.num_gpus), []).append(run)
         return [
-            Cell(
+            Configuration(
                 curve,
                 num_gpus,
                 tuple(run.path for run in runs),

@@ -10,7 +10,7 @@ OUT_OF_MEMORY = "out_of_memory"
 
 
 @dataclass(frozen=True)
-class Rules:
+class AdaptiveRules:
     """The keys of a study that make its grid adaptive. is_strong: whether a curve keeps the global batch."""
 
     stop_below_efficiency: float | None = None
@@ -19,13 +19,13 @@ class Rules:
     is_strong: bool = False
 
     @property
-    def goes_up(self) -> bool:
+    def is_sequential(self) -> bool:
         """Whether a device count waits for the one below it."""
         return self.stop_below_efficiency is not None or self.budget_device_h is not None
 
 
 @dataclass(frozen=True)
-class Cell:
+class Configuration:
     """One configuration. curve: its values except the device count. runs: the paths of its repeats.
 
     kind: settings that it shares with configurations that take about as long, such as the framework. is_real: whether
@@ -40,7 +40,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Measured:
+class RunResult:
     """How a run ended. images_per_s: None without a rate. has_outcome: false if it only failed in this call."""
 
     status: str
@@ -49,7 +49,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Knowledge:
+class KnownRuns:
     """All measurements so far.
 
     runs: by path, runs that ended or that failed in this call. used_device_h: device-hours of all jobs of the study,
@@ -57,25 +57,25 @@ class Knowledge:
     exists.
     """
 
-    runs: dict[str, Measured] = field(default_factory=dict)
+    runs: dict[str, RunResult] = field(default_factory=dict)
     used_device_h: float = 0.0
     expect: Callable[[str], float | None] = lambda run: None
 
-    def find_missing(self, cell: Cell) -> list[str]:
-        return [run for run in cell.runs if run not in self.runs]
+    def list_missing(self, configuration: Configuration) -> list[str]:
+        return [run for run in configuration.runs if run not in self.runs]
 
-    def find_done(self, cell: Cell) -> list[str]:
-        return [run for run in cell.runs if run in self.runs and self.runs[run].has_outcome]
+    def list_done(self, configuration: Configuration) -> list[str]:
+        return [run for run in configuration.runs if run in self.runs and self.runs[run].has_outcome]
 
-    def find_rate(self, cell: Cell) -> float | None:
+    def compute_median_rate(self, configuration: Configuration) -> float | None:
         """Return the median rate of the repeats that have a rate, as the table of scaling does."""
-        known = (self.runs[run].images_per_s for run in cell.runs if run in self.runs)
+        known = (self.runs[run].images_per_s for run in configuration.runs if run in self.runs)
         rates = [rate for rate in known if rate is not None]
         return median(rates) if rates else None
 
-    def find_status(self, cell: Cell) -> str:
+    def get_failed_status(self, configuration: Configuration) -> str:
         """Return how the first repeat that did not complete ended."""
-        statuses = [self.runs[run].status for run in cell.runs if run in self.runs]
+        statuses = [self.runs[run].status for run in configuration.runs if run in self.runs]
         return next((status for status in statuses if status != COMPLETED), COMPLETED)
 
 
@@ -102,12 +102,12 @@ class Decision:
         return {*self.go, *self.done}
 
 
-def list_curves(cells: Iterable[Cell]) -> list[list[Cell]]:
+def list_curves(cells: Iterable[Configuration]) -> list[list[Configuration]]:
     """Return the configurations by curve, in the order of device counts."""
-    curves: dict[tuple, list[Cell]] = {}
-    for cell in cells:
-        curves.setdefault(cell.curve, []).append(cell)
-    return [sorted(curve, key=lambda cell: cell.num_gpus) for curve in curves.values()]
+    curves: dict[tuple, list[Configuration]] = {}
+    for configuration in cells:
+        curves.setdefault(configuration.curve, []).append(configuration)
+    return [sorted(curve, key=lambda configuration: configuration.num_gpus) for curve in curves.values()]
 
 
 def name_devices(num_gpus: int) -> str:

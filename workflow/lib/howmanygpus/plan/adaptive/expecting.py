@@ -7,7 +7,7 @@ from howmanygpus.plan.adaptive.campaign import Campaign
 from howmanygpus.plan.dry_run.durations import BY_OTHERS, RUNS, RecordedRuns, read_durations
 from howmanygpus.plan.runs import Run
 
-LEAST_S = 1.0
+MIN_TIME_S = 1.0
 """A run is never expected to take less."""
 
 
@@ -29,7 +29,7 @@ def expect_seconds(campaign: Campaign, tried: Collection[str], folder: Path = RU
     def expect(run: Run) -> float | None:
         seconds, basis, is_limit = recorded.expect(run)
         is_guess = basis == BY_OTHERS and (run.framework, run.device) not in known
-        return None if is_limit or is_guess or seconds is None else max(LEAST_S, seconds)
+        return None if is_limit or is_guess or seconds is None else max(MIN_TIME_S, seconds)
 
     return expect
 

@@ -15,7 +15,7 @@ PROBE = "_probe"
 """Suffix of the name of a study of probes."""
 
 
-def leave_rules_out(study: dict) -> dict:
+def drop_rules(study: dict) -> dict:
     return {key: value for key, value in study.items() if key not in RULES}
 
 
@@ -46,7 +46,7 @@ def split_probes(groups: dict[str, dict[str, dict]]) -> dict[str, dict[str, dict
 
 def _make_probes(given: dict) -> dict:
     """Return the study of the probes. Rules of `exclude` about later repeats are left out, since probes have one."""
-    kept = {key: value for key, value in leave_rules_out(given).items() if key not in FOR_TRAINING}
+    kept = {key: value for key, value in drop_rules(given).items() if key not in FOR_TRAINING}
     if "exclude" in kept:
         kept["exclude"] = [rule for rule in kept["exclude"] if rule.get("repeat", 1) == 1]
     # A few steps reach no threshold.

@@ -8,7 +8,7 @@ from howmanygpus.plan.cluster.offer import Offer, PartitionError, ask_for_offer
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.dry_run.durations import RUNS
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.rules.parity import find_limit_min
+from howmanygpus.plan.rules.parity import resolve_limit_min
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.study.study import Study
 
@@ -95,7 +95,7 @@ def _check_shares(offer: Offer, device: Device, num_nodes: int, place: str) -> I
 
 def _check_times(offer: Offer, studies: list[Study], machine: Machine, place: str) -> Iterator[str]:
     overhead_min, longest_min = machine.slurm["overhead_min"], offer.longest_job_min
-    gate_min = find_limit_min(machine) + overhead_min
+    gate_min = resolve_limit_min(machine) + overhead_min
     if gate_min > longest_min and any(study.config["parity"] != "off" for study in studies):
         yield (
             f"{place}.partition: a job of the parity gate takes up to {gate_min} minutes, and partition "

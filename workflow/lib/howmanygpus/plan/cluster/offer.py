@@ -64,14 +64,14 @@ def ask_for_offer(options: dict) -> Offer | None:
 def _describe_partition(partition: slurm.Partition, described: list[slurm.Node], options: dict) -> Offer:
     nodes = []
     for node in described:
-        if partition.name in node.partitions and fulfils(node, options["constraint"]):
+        if partition.name in node.partitions and meets_request(node, options["constraint"]):
             memory_mb = int(min(node.memory_mb, partition.max_memory_mb))
             nodes.append(Node(node.cores, memory_mb, count_devices(node.gres, options["request"])))
     with_devices = tuple(node for node in nodes if node.devices != 0)
     return Offer(partition.name, slurm.to_minutes(partition.time_limit), with_devices, partition.max_nodes)
 
 
-def fulfils(node: slurm.Node, constraint: str | None) -> bool:
+def meets_request(node: slurm.Node, constraint: str | None) -> bool:
     if constraint is None or not PLAIN_FEATURES.fullmatch(constraint):
         return True
     return set(re.split("[&,]", constraint)) <= set(node.features)

@@ -11,7 +11,7 @@ from howmanygpus.plan.jobs import asks_by_gres
 
 ENDING_S = 600
 """Seconds before the end of the job at which Snakemake is told to finish the current run and to start no other."""
-SHORTEST_PART = 4
+MIN_PART = 4
 """A shorter job gets the signal when this part of its time is left, because SLURM would send it at once otherwise."""
 TIME_LIMIT = re.compile(r"(?:(?P<days>\d+)-)?(?P<parts>\d+(?::\d+){0,2})")
 LOCAL_PROFILE = "profiles/local"
@@ -45,7 +45,7 @@ def read_account(profile: Path) -> str | None:
     return defaults.get("slurm_account")
 
 
-def find_ending_s(time_limit: str) -> int:
+def read_ending_s(time_limit: str) -> int:
     """Return the seconds before the end of a job at which it gets the signal. time_limit: as sbatch takes it."""
     if not (found := TIME_LIMIT.fullmatch(time_limit)):
         return ENDING_S
@@ -53,7 +53,7 @@ def find_ending_s(time_limit: str) -> int:
     # One number is minutes, two are minutes and seconds; after days, the first is hours.
     padded = [*parts, 0, 0][:3] if found["days"] or len(parts) == 3 else [0, *parts, 0][:3]
     limit_s = int(found["days"] or 0) * 86400 + padded[0] * 3600 + padded[1] * 60 + padded[2]
-    return min(ENDING_S, limit_s // SHORTEST_PART) if limit_s else ENDING_S
+    return min(ENDING_S, limit_s // MIN_PART) if limit_s else ENDING_S
 
 
 def list_options(device: Device, account: str | None, time_limit: str) -> list[str]:
@@ -72,7 +72,7 @@ def list_options(device: Device, account: str | None, time_limit: str) -> list[s
         "--cpus-per-task": device.cores_per_device * count,
         "--time": time_limit,
     }
-    fixed = ["--nodes=1", "--ntasks=1", f"--signal=B:TERM@{find_ending_s(time_limit)}", "--job-name=howmanygpus-packed"]
+    fixed = ["--nodes=1", "--ntasks=1", f"--signal=B:TERM@{read_ending_s(time_limit)}", "--job-name=howmanygpus-packed"]
     given = [f"{option}={value}" for option, value in chosen.items() if value is not None]
     further = [*shlex.split(options["sbatch_options"]), *([request] if request and not asks_by_gres(device) else [])]
     exclusive = ["--exclusive"] if is_exclusive else []

@@ -13,7 +13,7 @@ from pathlib import Path
 from howmanygpus.files import read_each
 from howmanygpus.train.start.attempts import TIME_FORMAT
 from howmanygpus.train.start.endings import ask_for_end
-from howmanygpus.train.start.settling import ATTEMPTS, settle
+from howmanygpus.train.start.settling import ATTEMPTS, complete_attempts
 
 JOB_LOGS = Path("results/logs/slurm")
 """The executor plugin keeps the logs of failed jobs here, named by the job's id; see profiles/slurm/config.yaml."""
@@ -33,12 +33,12 @@ FIRST = Growth()
 """Factors of a first attempt."""
 
 
-def note_start() -> None:
+def record_call_start() -> None:
     """Note the start of this call, so that attempts of earlier calls change nothing. Jobs must not call this."""
     os.environ[STARTED] = time.strftime(TIME_FORMAT, time.gmtime())
 
 
-def find_growth(run: str, attempt: int, attempts: Path = ATTEMPTS) -> Growth:
+def compute_growth(run: str, attempt: int, attempts: Path = ATTEMPTS) -> Growth:
     """Return how much more an attempt at a run requests, from the records of the call's earlier attempts.
 
     run: path of the run below results/runs/. attempt: its number in this call, from 1.
@@ -47,27 +47,27 @@ def find_growth(run: str, attempt: int, attempts: Path = ATTEMPTS) -> Growth:
         return FIRST
     folder, started = attempts / run, os.environ[STARTED]
     # An attempt that was killed has left no reason, but the next one depends on it.
-    settle(folder)
-    return _grow(record["status"] for record in _read_since(folder, started))
+    complete_attempts(folder)
+    return _grow(record["status"] for record in read_attempts_since(folder, started))
 
 
-def find_used_min(run: str, attempts: Path = ATTEMPTS) -> float:
+def sum_used_min(run: str, attempts: Path = ATTEMPTS) -> float:
     """Return the known minutes of earlier attempts at a run in this call."""
     folder, started = attempts / run, os.environ.get(STARTED, "")
-    ended = [record for record in _read_since(folder, started) if "finished_at" in record]
+    ended = [record for record in read_attempts_since(folder, started) if "finished_at" in record]
     # An attempt that has waited for other jobs of the machine has used it since, or never.
     spans = [(record.get("held_at", record["started_at"]), record["finished_at"]) for record in ended]
     times = [[datetime.fromisoformat(moment) for moment in span] for span in spans if span[0]]
     return sum((finished - began).total_seconds() for began, finished in times) / 60
 
 
-def _read_since(folder: Path, started: str) -> list[dict]:
+def read_attempts_since(folder: Path, started: str) -> list[dict]:
     """Return the records of attempts whose folders' names begin with a time since `started`."""
     read = read_each(folder, "*/attempt.json", lambda path: (path.parent.name, json.loads(path.read_text())))
     return [record for name, record in read if name >= started]
 
 
-def find_growth_of_job(rule: str, wildcards: Iterable[str], attempt: int, logs: Path = JOB_LOGS) -> Growth:
+def compute_growth_of_job(rule: str, wildcards: Iterable[str], attempt: int, logs: Path = JOB_LOGS) -> Growth:
     """Return how much more an attempt at a job other than a run requests, from SLURM's state of the earlier jobs."""
     if attempt == 1:
         return FIRST

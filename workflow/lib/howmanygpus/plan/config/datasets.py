@@ -16,8 +16,8 @@ INDIFFERENT_OPTIONS = (*PLACES, "library", "on_bad_file", "shard_images")
 PATH_OPTIONS = ("folder", "table", "listing")
 CHANNELS = (1, 2, 3, 4)
 """Numbers of channels that images usually have: gray or RGB, with or without transparency."""
-MOST_BYTES = 2**50
-LONGEST_SIDE = 65_535
+MAX_BYTES = 2**50
+MAX_SIDE = 65_535
 """JPEG stores height and width in 16 bits each."""
 
 
@@ -65,8 +65,8 @@ def _check_image_shape(name: str, options: dict) -> None:
     """Raise ConfigError for images that are too large, or generated ones whose channels come first."""
     shape, size, place = options.get("image_shape"), options.get("size"), f"datasets.{name}.options"
     sides = [side for side in (size if isinstance(size, list) else [size]) if isinstance(side, int)]
-    if max(sides, default=0) > LONGEST_SIDE:
-        problem = f"has a side of more than {LONGEST_SIDE} pixels, the most that a JPEG file can have"
+    if max(sides, default=0) > MAX_SIDE:
+        problem = f"has a side of more than {MAX_SIDE} pixels, the most that a JPEG file can have"
         raise refuse(f"{place}.size", size, problem, "write [height, width] in pixels")
     if shape is None:
         return
@@ -75,5 +75,5 @@ def _check_image_shape(name: str, options: dict) -> None:
         problem = f"is {shape[0]} pixels high and has {shape[2]} channels"
         raise refuse(f"{place}.image_shape", shape, problem, f"channels come last: write {channels_last}")
     num_bytes = math.prod(shape) * sum(options.get(count, 0) for count in ("num_train", "num_test"))
-    if num_bytes > MOST_BYTES:
+    if num_bytes > MAX_BYTES:
         raise refuse(place, options, f"takes {num_bytes / 2**50:.0f} PiB", "lower num_train, num_test or image_shape")

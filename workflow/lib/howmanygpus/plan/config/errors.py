@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LONGEST = 200
 """Number of characters after which a value is cut off in a message."""
-MOST_MESSAGES = 20
+MAX_MESSAGES = 20
 """Number of messages after which only the number of the others is said."""
 HINTS = {
     "object": "write its keys below it",
@@ -33,8 +33,8 @@ class ConfigError(ValueError):
     """The config or the machine file is invalid. Each argument is the message of one error."""
 
     def __str__(self) -> str:
-        more = len(self.args) - MOST_MESSAGES
-        return "\n".join([*self.args[:MOST_MESSAGES], *[f"and {more} more error{'s' * (more > 1)}"] * (more > 0)])
+        more = len(self.args) - MAX_MESSAGES
+        return "\n".join([*self.args[:MAX_MESSAGES], *[f"and {more} more error{'s' * (more > 1)}"] * (more > 0)])
 
 
 class Errors:
@@ -165,7 +165,7 @@ def _check_keys(values, prefix: str, root: str, *parts: str | int) -> None:
                 _check_keys(value, prefix, root, *parts, key)
 
 
-def _find_owners(key: str, known: dict, root: dict) -> list[str]:
+def _list_owners(key: str, known: dict, root: dict) -> list[str]:
     """Return the known keys below which a key would be right. root: the whole schema, with its `$defs`."""
     rules = {
         name: root.get("$defs", {}).get(rule.get("$ref", "").rpartition("/")[2], rule) for name, rule in known.items()
@@ -201,7 +201,7 @@ def _explain_all(error: "jsonschema.ValidationError", place: str, root: dict, un
 
 
 def _place_key(key: str, known: dict, root: dict) -> str:
-    owners = _find_owners(key, known, root)
+    owners = _list_owners(key, known, root)
     return f"write it below `{owners[0]}`" if owners else suggest(key, known)
 
 

@@ -10,7 +10,7 @@ import yaml
 from yaml.constructor import SafeConstructor
 
 from howmanygpus.plan.config.errors import ConfigError, refuse
-from howmanygpus.plan.config.schema import LOADER, MISREAD
+from howmanygpus.plan.config.schema import LOADER, YAML_MISREAD
 
 NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 DATE = "tag:yaml.org,2002:timestamp"
@@ -131,7 +131,7 @@ def _check_scalar(node: yaml.ScalarNode, name: str, place: str) -> None:
         value = SafeConstructor().construct_object(node)
     except ValueError as error:
         raise ConfigError(f"{where}: {node.value} cannot be read: {error}; correct it, or put text in quotes") from None
-    if node.tag in NUMBERS and MISREAD.fullmatch(node.value):
+    if node.tag in NUMBERS and YAML_MISREAD.fullmatch(node.value):
         base = 60 if ":" in node.value else 8
         problem = f"is {value} in YAML, which reads it with the base {base}"
         raise ConfigError(f"{where}: {node.value} {problem}; write the number that you mean, or put text in quotes")

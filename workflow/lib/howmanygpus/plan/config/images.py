@@ -11,7 +11,7 @@ CROPS = ("crop", RESIZED)
 """Keys that change the size of the images which a network gets."""
 
 
-def find_image_shape(settings: dict, stored: tuple[int, int, int]) -> tuple[int, int, int]:
+def compute_image_shape(settings: dict, stored: tuple[int, int, int]) -> tuple[int, int, int]:
     """Return height, width and channels of the images that a network gets. stored: those of the prepared images."""
     resized, height_and_width = settings[RESIZED], settings["crop"] or stored[:2]
     height, width = resized["size"] if resized else height_and_width
@@ -26,7 +26,7 @@ def check_crops(place: str, variants: dict, given: dict, stored: tuple[int, int,
             _check_resized(where, settings, stored)
         elif settings["crop"]:
             _check_size(where["crop"], settings["crop"], stored)
-        padding, (height, width, _) = settings["random_crop_padding"], find_image_shape(settings, stored)
+        padding, (height, width, _) = settings["random_crop_padding"], compute_image_shape(settings, stored)
         if padding >= min(height, width):
             problem = f"crops images of {height}x{width} pixels to nothing but padding"
             raise refuse(where["random_crop_padding"], padding, problem, f"give less than {min(height, width)}")

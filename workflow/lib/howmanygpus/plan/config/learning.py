@@ -47,7 +47,9 @@ def _check_steps(locate, optimizer: dict, is_inherited: bool) -> None:
         raise refuse(locate("lr_step_epochs"), epochs, "is not in rising order", f"write {sorted(epochs)}")
 
 
-def doubt_learning(place: str, frameworks: list[str], variants: dict, given: dict, steps_per_epoch: int) -> list[str]:
+def warn_about_learning(
+    place: str, frameworks: list[str], variants: dict, given: dict, steps_per_epoch: int
+) -> list[str]:
     """Return a warning for each variant whose runs end before the warm-up, or before a step of the schedule.
 
     steps_per_epoch: for the largest global batch, with which a number of steps is the largest number of epochs.

@@ -45,7 +45,7 @@ class Device:
         """Return the smallest number of nodes with that many devices, or 1 if the machine has no such device."""
         return max(1, math.ceil(num_gpus / self.devices_per_node)) if self.devices_per_node else 1
 
-    def find_nearest_counts(self, num_gpus: int) -> list[int]:
+    def compute_nearest_counts(self, num_gpus: int) -> list[int]:
         """Return the nearest numbers of devices, below and above, that spread evenly over nodes."""
         below, above = range(num_gpus - 1, 0, -1), range(num_gpus + 1, self.count + 1)
         found = [next((n for n in counts if n % self.num_nodes(n) == 0), None) for counts in (below, above)]
@@ -154,7 +154,7 @@ class Machine:
         return refuse(place, device, f"is no device of {self.path}", remedy)
 
 
-def find_machine_file(given: str | None, command_line: list[str]) -> Path:
+def resolve_machine_file(given: str | None, command_line: list[str]) -> Path:
     """Return the machine file of the config, or machine.yaml beside the profile, or the default machine file.
 
     Jobs that Snakemake starts have no --profile. They find the file by HOWMANYGPUS_MACHINE, which is set here.
@@ -215,7 +215,7 @@ def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> De
                 "needs a scheduler, because all runs start on this machine otherwise",
                 "set `scheduler: slurm` with its keys, or leave max_nodes out",
             )
-        options = options | _look_at_machine(kind, options)
+        options = options | _detect_machine(kind, options)
     for key in ("devices_per_node", "cores_per_device"):
         if options[key] is None:
             raise ConfigError(f"{path}: devices.{name}.{key} is missing: with a scheduler nobody can look; add it")
@@ -250,7 +250,7 @@ def _find_excesses(declared: dict[str, dict], path: Path) -> dict[str, Excess]:
         count, kind = options["devices_per_node"], _find_kind(name, options)
         if count is None:
             continue
-        present = _look_at_machine(kind, options | {"devices_per_node": None})["devices_per_node"]
+        present = _detect_machine(kind, options | {"devices_per_node": None})["devices_per_node"]
         if count > present:
             cores = f", with {options['cores_per_device'] or 1} of its {count_cores()} cores each"
             excesses[name] = Excess(
@@ -279,7 +279,7 @@ def has_nvml() -> bool:
     return True
 
 
-def _look_at_machine(kind: str, options: dict) -> dict:
+def _detect_machine(kind: str, options: dict) -> dict:
     """Return the values that the machine file leaves out, as detected on this machine."""
     num_cores = count_cores()
     if kind == "cpu":
@@ -289,8 +289,8 @@ def _look_at_machine(kind: str, options: dict) -> dict:
     num_gpus, capability = options["devices_per_node"] or 0, options["compute_capability"]
     if has_nvml():
         # The import of NVML's module takes a thirtieth of a large grid's dry run.
-        from howmanygpus.train.host.gpus import find_compute_capability, list_gpu_uuids
+        from howmanygpus.train.host.gpus import list_gpu_uuids, read_compute_capability
 
-        num_gpus, capability = num_gpus or len(list_gpu_uuids()), capability or find_compute_capability()
+        num_gpus, capability = num_gpus or len(list_gpu_uuids()), capability or read_compute_capability()
     cores_per_device = options["cores_per_device"] or max(num_cores // max(num_gpus, 1), 1)
     return {"devices_per_node": num_gpus, "cores_per_device": cores_per_device, "compute_capability": capability}

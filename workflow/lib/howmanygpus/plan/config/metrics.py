@@ -51,18 +51,18 @@ def check_metric(place: str, metric: str, dataset: str, data: Description) -> No
         has = "any number of labels" if data.multi_label else "one label"
         problem = f"is for {other}, and an image of {dataset} has {has}"
         raise refuse(place, metric, problem, f"choose {' or '.join(list_possible(data))}")
-    most = read_constant(metric, "MOST_CLASSES", data.num_classes)
+    most = read_constant(metric, "MAX_CLASSES", data.num_classes)
     if data.num_classes > most:
         problem = f"is for at most {most} classes, and {dataset} has {data.num_classes}"
         raise refuse(place, metric, problem, f"choose {' or '.join(list_possible(data))}")
-    if data.num_classes < find_fewest_classes(metric, data):
+    if data.num_classes < read_fewest_classes(metric, data):
         classes = f"{data.num_classes} classes" if data.num_classes > 1 else "only class"
         remedy = "choose accuracy" if data.num_classes > 1 else "take a data set with at least 2 classes"
         raise refuse(place, metric, f"is the same for every network on the {classes} of {dataset}", remedy)
 
 
-def find_fewest_classes(metric: str, data: Description) -> int:
-    return read_constant(metric, "FEWEST_CLASSES", 1 if data.multi_label else 2)
+def read_fewest_classes(metric: str, data: Description) -> int:
+    return read_constant(metric, "MIN_CLASSES", 1 if data.multi_label else 2)
 
 
 def list_possible(data: Description) -> list[str]:
@@ -72,5 +72,5 @@ def list_possible(data: Description) -> list[str]:
         name
         for name in list_metrics()
         if labels in read_constant(name, "LABELS")
-        and find_fewest_classes(name, data) <= has <= read_constant(name, "MOST_CLASSES", has)
+        and read_fewest_classes(name, data) <= has <= read_constant(name, "MAX_CLASSES", has)
     ]

@@ -16,7 +16,7 @@ SCHEMAS = Path(__file__).resolve().parents[4] / "schemas"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The faster loader of libyaml, if PyYAML was built with it, because every call of Snakemake reads the schemas."""
 
-MISREAD = re.compile(r"[-+]?(\d[\d_]*(:[0-5]?\d)+(\.[\d_]*)?|0[0-7_]+)")
+YAML_MISREAD = re.compile(r"[-+]?(\d[\d_]*(:[0-5]?\d)+(\.[\d_]*)?|0[0-7_]+)")
 """Numbers that YAML 1.1 reads differently than users mean: 1:30 is 90 (base 60), and 010 is 8 (base 8)."""
 
 
@@ -69,7 +69,7 @@ def retype(value):
         return {key: retype(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [retype(inner) for inner in value]
-    if not isinstance(value, str) or MISREAD.fullmatch(value):
+    if not isinstance(value, str) or YAML_MISREAD.fullmatch(value):
         return value
     try:
         return yaml.safe_load(value)

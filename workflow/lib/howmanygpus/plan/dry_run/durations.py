@@ -34,7 +34,7 @@ REPEATS_READ = 3
 """Repeats of a configuration that are read, because thousands of records would take longer than the plan."""
 
 
-class Expectation(NamedTuple):
+class ExpectedDuration(NamedTuple):
     """seconds: expected duration, or the longest possible one if `is_limit`; None if unknown. basis: its source."""
 
     seconds: float | None
@@ -67,7 +67,7 @@ class StageEstimate:
     device_time: Duration = field(default_factory=Duration)
     bases: Counter = field(default_factory=Counter)
 
-    def add(self, expectation: Expectation, num_devices: int) -> None:
+    def add(self, expectation: ExpectedDuration, num_devices: int) -> None:
         seconds, basis, is_limit = expectation
         self.bases[basis] += 1
         if seconds is None:
@@ -102,39 +102,39 @@ class RecordedJobs:
         self._found: dict[str, dict[str, list]] = {}
         self._similar: dict[tuple, list[float]] = {}
 
-    def expect(self, job: Any) -> Expectation:
+    def expect(self, job: Any) -> ExpectedDuration:
         """Return the duration of the same step, by any version of the code, or else that of other jobs of the rule."""
         limit_s = 60.0 * job.resources.limit_min if "limit_min" in job.rule.resources else inf
         # The duration that Snakemake records for a job of a cluster includes its wait in the queue.
-        if same := list(map(_measure, self._find_same(job))):
-            return Expectation(min(mean(same), limit_s), "the same steps")
-        if similar := self._find_similar(job):
-            return Expectation(min(mean(similar), limit_s), "similar steps")
-        return Expectation(None, UNKNOWN) if limit_s == inf else Expectation(limit_s, BY_LIMIT, is_limit=True)
+        if same := list(map(_measure, self._select_same(job))):
+            return ExpectedDuration(min(mean(same), limit_s), "the same steps")
+        if similar := self._select_similar(job):
+            return ExpectedDuration(min(mean(similar), limit_s), "similar steps")
+        return ExpectedDuration(None, UNKNOWN) if limit_s == inf else ExpectedDuration(limit_s, BY_LIMIT, is_limit=True)
 
-    def _find_same(self, job: Any) -> Iterator[Any]:
+    def _select_same(self, job: Any) -> Iterator[Any]:
         """Yield the records of the job and of its earlier versions, if they had the same parameters."""
-        records = self._find_records(job)
+        records = self._read_records(job)
         for output in job.output:
-            for record in records.get(_leave_hash_out(output), []):
+            for record in records.get(_remove_hash(output), []):
                 given = {value for value in record.params or [] if not HASHES.fullmatch(value)}
                 if given <= {repr(value) for value in job.params}:
                     yield record
 
-    def _find_similar(self, job: Any) -> list[float]:
+    def _select_similar(self, job: Any) -> list[float]:
         """Return the durations of all jobs of a rule, for the rules of BY_TASK only of those with the same tasks."""
         rule = job.rule.name
-        tasks = _find_tasks([*job.input, *job.output]) if rule in BY_TASK else []
+        tasks = _list_tasks([*job.input, *job.output]) if rule in BY_TASK else []
         if (key := (rule, *tasks)) not in self._similar:
-            found = [(name, record) for name, records in self._find_records(job).items() for record in records]
+            found = [(name, record) for name, records in self._read_records(job).items() for record in records]
             if rule in BY_TASK:
                 found = [
-                    (name, record) for name, record in found if _find_tasks([*(record.input or []), name]) == tasks
+                    (name, record) for name, record in found if _list_tasks([*(record.input or []), name]) == tasks
                 ]
             self._similar[key] = [_measure(record) for _, record in found]
         return self._similar[key]
 
-    def _find_records(self, job: Any) -> dict[str, list]:
+    def _read_records(self, job: Any) -> dict[str, list]:
         """Return the records of a rule by output: of the jobs of this call, and of files near their outputs."""
         rule = job.rule.name
         if rule not in self._found:
@@ -144,7 +144,7 @@ class RecordedJobs:
             for output in dict.fromkeys([*self._outputs[rule], *beside]):
                 record = self._persistence.metadata(IOFile(output))
                 if record and record.rule == rule and record.starttime and record.endtime:
-                    found[_leave_hash_out(output)].append(record)
+                    found[_remove_hash(output)].append(record)
         return self._found[rule]
 
 
@@ -152,11 +152,11 @@ def _measure(record: Any) -> float:
     return max(0.0, record.endtime - record.starttime)
 
 
-def _leave_hash_out(output: str) -> str:
+def _remove_hash(output: str) -> str:
     return HASH_IN_NAME.sub("", str(output))
 
 
-def _find_tasks(inputs: Iterable[str]) -> list[str]:
+def _list_tasks(inputs: Iterable[str]) -> list[str]:
     return sorted(path for path in map(str, inputs) if path.endswith(REFERENCE))
 
 
@@ -242,7 +242,7 @@ class RecordedRuns:
     def __init__(self, plan: Plan, folder: Path = RUNS):
         self._plan, self._folder, self._attempts = plan, folder, folder.with_name("attempts")
 
-    def expect(self, run: Run) -> Expectation:
+    def expect(self, run: Run) -> ExpectedDuration:
         study = self._plan.studies[run.study]
         limit_s = 60 * study.config["time_limit_min"]
         if self._like and not study.is_program:
@@ -252,8 +252,8 @@ class RecordedRuns:
             for basis, common in LIKENESS.items():
                 if records := self._like.get((work, basis, common(run))):
                     expected_s = mean(record.scale(images, run.num_gpus, evaluations, per_epoch) for record in records)
-                    return Expectation(min(expected_s, limit_s), basis)
-        return Expectation(limit_s, BY_LIMIT, is_limit=True)
+                    return ExpectedDuration(min(expected_s, limit_s), basis)
+        return ExpectedDuration(limit_s, BY_LIMIT, is_limit=True)
 
     @cached_property
     def _like(self) -> dict[tuple, list[Record]]:

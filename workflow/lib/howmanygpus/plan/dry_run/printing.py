@@ -19,7 +19,7 @@ from howmanygpus.plan.plan import Plan
 PLAN_ALONE = {Quietness.RULES, Quietness.PROGRESS}
 """With this, Snakemake plans a dry run and does not go through its jobs."""
 LOCKED, LAST = "Error: Directory cannot be locked", "This was a dry-run"
-ANOTHER_CALL = (
+DONE_BY_ANOTHER_CALL = (
     "Another call is at work in this folder. A dry run needs no lock, and counts what that call has not finished."
 )
 HINT = "This dry run started nothing. Add --printshellcmds for all jobs with their files, reasons and commands."
@@ -34,7 +34,7 @@ class SummaryFilter:
     def __call__(self, record: logging.LogRecord) -> bool:
         event, message = getattr(record, "event", None), str(record.msg)
         if message.startswith(LOCKED):
-            record.msg = ANOTHER_CALL
+            record.msg = DONE_BY_ANOTHER_CALL
         elif message.startswith(LAST):
             record.msg = self._write()
         elif event == LogEvent.RUN_INFO and not self._lists_jobs:

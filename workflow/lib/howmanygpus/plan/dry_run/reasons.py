@@ -18,7 +18,7 @@ def is_missing(job: Any) -> bool:
     return not all(Path(path).exists() for path in job.output)
 
 
-class Reasons:
+class RerunReasons:
     """dag, persistence: Snakemake's plan of the call and its records. is_forced: whether the user forces jobs."""
 
     def __init__(self, dag: Any, persistence: Any, is_forced: bool):
@@ -48,9 +48,9 @@ class Reasons:
         changes = self._persistence.params_changed(job)
         found = ["forced" if self._is_forced else "interrupted"] if reason.forced else []
         old, new = (list(map(_decode, values)) for values in (changes.only_old, changes.only_new))
-        if settings := compare_settings(_find_dict(old), _find_dict(new)):
+        if settings := compare_settings(_get_dict(old), _get_dict(new)):
             found.append(f"settings changed ({', '.join(settings)})")
-        code = self._find_changed_code(str(record))
+        code = self._list_changed_code(str(record))
         # Other settings can take other code, such as another model.
         if any(isinstance(value, str) for value in new) and (code or not settings):
             found.append(_list_files("code changed", code))
@@ -63,7 +63,7 @@ class Reasons:
             found.append("the rule `train` changed")
         return ", ".join(found) or self.explain(job)
 
-    def _find_changed_code(self, record: str) -> list[str]:
+    def _list_changed_code(self, record: str) -> list[str]:
         """Return the files of code that a run executed and that have changed, or nothing if it did not note them."""
         try:
             code = json.loads(Path(record).read_text()).get("code", {})
@@ -97,7 +97,7 @@ def _flatten(settings: dict, prefix: str = "") -> dict:
     return flat
 
 
-def _find_dict(values: list) -> dict:
+def _get_dict(values: list) -> dict:
     return next((value for value in values if isinstance(value, dict)), {})
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.plan.dry_run.durations import Duration, RecordedJobs, RecordedRuns, StageEstimate, add_up
-from howmanygpus.plan.dry_run.reasons import Reasons, is_missing
+from howmanygpus.plan.dry_run.reasons import RerunReasons, is_missing
 from howmanygpus.plan.plan import Plan
 from howmanygpus.train.start.settling import ATTEMPTS
 
@@ -30,12 +30,12 @@ STAGES = {
 BEFORE_RUNS = ("environments", "data and weights", "probes", GATE, SEARCHES)
 MEASURED = ("probes", GATE, SEARCHES, RUNS)
 """Stages whose jobs go one at a time on one machine."""
-MADE_FROM_RECORDS = ("plan_runs", "write_parity_page", "tabulate_probes")
+DERIVED_STAGES = ("plan_runs", "write_parity_page", "tabulate_probes")
 """Rules of earlier stages whose jobs make products from the records that exist."""
 NAMED = 20
 """Runs that are named for each reason to do them again."""
 LATER, NOT_RUN = "decided later: ", "not run: "
-MOST_REASONS = 20
+MAX_REASONS_NAMED = 20
 HEADER = ("stage", "jobs", "why", "expected", "based on")
 UNKNOWN_YET = "how long they take is not known, as none like them was done here; small networks take minutes"
 UNKNOWN_AT_FIRST = "unknown before the first runs here; small networks take minutes"
@@ -45,9 +45,9 @@ NOT_ATTEMPTED = ("running", "blocked")
 """Statuses of attempts that are running, or that did not begin because an earlier step failed."""
 
 
-def find_stage(rule: Any) -> str | None:
+def resolve_stage(rule: Any) -> str | None:
     """Return the stage of a rule; None for a target, whose job does nothing."""
-    return PRODUCTS if rule.name in MADE_FROM_RECORDS else STAGES.get(Path(str(rule.snakefile)).stem)
+    return PRODUCTS if rule.name in DERIVED_STAGES else STAGES.get(Path(str(rule.snakefile)).stem)
 
 
 def count(words: Iterable[str]) -> list[str]:
@@ -56,7 +56,7 @@ def count(words: Iterable[str]) -> list[str]:
     return [f"{number} {word}" for word, number in counts.most_common()] if len(counts) > 1 else list(counts)
 
 
-def name_some(names: list[str]) -> list[str]:
+def shorten_list(names: list[str]) -> list[str]:
     more = [f"  and {len(names) - NAMED} more; --printshellcmds lists all"] if len(names) > NAMED else []
     return [f"  {name}" for name in names[:NAMED]] + more
 
@@ -130,8 +130,8 @@ def describe_decisions(plan: Plan) -> list[str]:
 
 def _list_reasons(reasons: list[str], title: str) -> list[str]:
     counts = Counter(reason.removeprefix(title) for reason in reasons).most_common()
-    more = [f"  and {len(counts) - MOST_REASONS} more reasons"] if len(counts) > MOST_REASONS else []
-    return [f"  {number} x {reason}" for reason, number in counts[:MOST_REASONS]] + more
+    more = [f"  and {len(counts) - MAX_REASONS_NAMED} more reasons"] if len(counts) > MAX_REASONS_NAMED else []
+    return [f"  {number} x {reason}" for reason, number in counts[:MAX_REASONS_NAMED]] + more
 
 
 class Summary:
@@ -142,7 +142,7 @@ class Summary:
 
     def __init__(self, plan: Plan, dag: Any, persistence: Any, cores: int, is_forced: bool):
         self._plan, self._cores = plan, cores
-        self._reasons = Reasons(dag, persistence, is_forced)
+        self._reasons = RerunReasons(dag, persistence, is_forced)
         self._jobs = _sort_by_stage(dag.needrun_jobs(exclude_finished=False))
         self._estimates = self._estimate(RecordedRuns(plan), RecordedJobs(dag.jobs, persistence))
         runs = self._jobs.get(RUNS, [])
@@ -158,8 +158,8 @@ class Summary:
         rows = [HEADER, *map(self._describe_stage, self._jobs)]
         lines = [f"This call would do {sum(map(len, self._jobs.values()))} jobs:", "", *align(rows)]
         lines += ["", self._describe_total()]
-        for reason, runs in sorted(self._find_reasons().items()):
-            lines += ["", f"Runs that exist and are done again, because {reason}:", *name_some(sorted(runs))]
+        for reason, runs in sorted(self._group_by_reason().items()):
+            lines += ["", f"Runs that exist and are done again, because {reason}:", *shorten_list(sorted(runs))]
         return "\n".join([*lines, *not_done])
 
     def _estimate(self, recorded_runs: RecordedRuns, recorded_jobs: RecordedJobs) -> dict[str, StageEstimate]:
@@ -184,14 +184,14 @@ class Summary:
         return stage, str(len(jobs)), why, expected, "; ".join(count(estimate.bases.elements()))
 
     def _describe_runs(self) -> str:
-        failed = len(_find_attempted() & set(self._missing))
+        failed = len(_list_attempted() & set(self._missing))
         words = Counter({"missing": len(self._missing) - failed, "missing after a failed attempt": failed})
         return ", ".join(count((words + Counter(again=len(self._again))).elements()))
 
     def _explain(self, job: Any) -> str:
         return "missing" if is_missing(job) else self._reasons.explain(job)
 
-    def _find_reasons(self) -> dict[str, list[str]]:
+    def _group_by_reason(self) -> dict[str, list[str]]:
         """Return the runs that are done again by reason."""
         found = defaultdict(list)
         for job in self._again:
@@ -238,12 +238,12 @@ def _sort_by_stage(jobs: Iterable[Any]) -> dict[str, list]:
         by_rule[job.rule].append(job)
     sorted_jobs: dict[str, list] = {stage: [] for stage in dict.fromkeys(STAGES.values())}
     for rule, jobs_of_rule in by_rule.items():
-        if stage := find_stage(rule):
+        if stage := resolve_stage(rule):
             sorted_jobs[stage] += jobs_of_rule
     return {stage: found for stage, found in sorted_jobs.items() if found}
 
 
-def _find_attempted() -> set[str]:
+def _list_attempted() -> set[str]:
     """Return the paths of the runs with a failed attempt; the files of those attempts are kept."""
     attempted = set()
     for path in ATTEMPTS.glob("*/*/*/*/*/attempt.json"):

@@ -41,7 +41,7 @@ Model = str | OwnModel | ModelFolder
 @cache
 def hash_script(name: str, *modules: str) -> str:
     """Return the hash of a script of workflow/scripts/, of `modules` of the package, and of everything they import."""
-    return hash_files(find_script_code(name, *modules))
+    return hash_files(collect_script_code(name, *modules))
 
 
 @cache
@@ -55,12 +55,12 @@ def hash_allreduce() -> str:
     return hash_files(find_measured_code("train.preflight.allreduce"))
 
 
-def find_script_code(name: str, *modules: str) -> list[str]:
-    return find_code(SCRIPTS / f"{name}.py", *map(module_file, modules))
+def collect_script_code(name: str, *modules: str) -> list[str]:
+    return collect_code(SCRIPTS / f"{name}.py", *map(module_file, modules))
 
 
 @cache
-def find_training_code(framework: str, model: Model, loader: str = SHARED) -> list[str]:
+def collect_training_code(framework: str, model: Model, loader: str = SHARED) -> list[str]:
     """Find all code of one run: launcher, process, loader, strategy, and the family's file of the model.
 
     The files of a user's model are not included, but the workflow's files that they import are.
@@ -75,16 +75,16 @@ def find_training_code(framework: str, model: Model, loader: str = SHARED) -> li
         modules.append("train.start.spawn")
     if loader == NATIVE:
         modules.append(f"train.frameworks.{entry.native_loader}")
-    return find_measured_code(*modules, more=_find_model(model, entry.family))
+    return find_measured_code(*modules, more=_list_model_files(model, entry.family))
 
 
-def _find_model(model: Model, *modules: str) -> list[Path | None]:
+def _list_model_files(model: Model, *modules: str) -> list[Path | None]:
     """Return the workflow's files from which the search for a model's code starts."""
     if isinstance(model, OwnModel):
         return []
     if isinstance(model, str):
         return [module_file(f"train.models.{model}.{module}") for module in modules]
-    return list(find_named_files(model.list_imports(*modules)))
+    return list(list_named_files(model.list_imports(*modules)))
 
 
 def _join(digest: str, model: Model, *modules: str) -> str:
@@ -96,7 +96,7 @@ def _join(digest: str, model: Model, *modules: str) -> str:
 
 @cache
 def hash_training(framework: str, model: Model, loader: str = SHARED) -> str:
-    digest = hash_files(find_training_code(framework, model, loader))
+    digest = hash_files(collect_training_code(framework, model, loader))
     return _join(digest, model, FRAMEWORKS[framework].family)
 
 
@@ -110,7 +110,7 @@ def hash_search(framework: str, model: Model) -> str:
 @cache
 def hash_weights(model: str | ModelFolder) -> str:
     """Return the hash of the code that draws the initial weights of a network of the workflow or a user's folder."""
-    digest = hash_files(find_code(SCRIPTS / "initialize_weights.py", *_find_model(model, PARAMETERS)))
+    digest = hash_files(collect_code(SCRIPTS / "initialize_weights.py", *_list_model_files(model, PARAMETERS)))
     return _join(digest, model, PARAMETERS)
 
 
@@ -143,13 +143,13 @@ def hash_parity(framework: str, model: Model) -> str:
     The hash of the remaining code is part of the verdict's file name.
     """
     own = find_measured_code("train.parity.observe", "train.parity.probe")
-    return hash_files(sorted(set(own) - set(find_training_code(framework, model))))
+    return hash_files(sorted(set(own) - set(collect_training_code(framework, model))))
 
 
 @cache
 def hash_reference(model: str | ModelFolder, computed_by: str = "train.parity.reference") -> str:
     modules = (PARAMETERS, REFERENCE)
-    digest = hash_files(find_measured_code(computed_by, more=_find_model(model, *modules)))
+    digest = hash_files(find_measured_code(computed_by, more=_list_model_files(model, *modules)))
     return _join(digest, model, *modules)
 
 
@@ -165,10 +165,10 @@ def find_measured_code(*modules: str, more: Iterable[Path | None] = ()) -> list[
 
     more: further files to start from.
     """
-    return find_code(*map(module_file, modules), *more, without=map(module_file, UNMEASURED))
+    return collect_code(*map(module_file, modules), *more, without=map(module_file, UNMEASURED))
 
 
-def find_code(*starts: Path | None, without: Iterable[Path | None] = ()) -> list[str]:
+def collect_code(*starts: Path | None, without: Iterable[Path | None] = ()) -> list[str]:
     """Return the sorted paths of `starts` and of all files of the package that they import, directly or indirectly.
 
     Files that contain nothing to execute are left out. without: files that are left out, and not followed.
@@ -189,10 +189,10 @@ def imported_files(path: Path) -> frozenset[Path]:
     names = list(read_code(path).imported)
     if path.is_relative_to(LIBRARY / PACKAGE):
         names.append(".".join([PACKAGE, *path.relative_to(LIBRARY / PACKAGE).parent.parts]))
-    return find_named_files(names)
+    return list_named_files(names)
 
 
-def find_named_files(imported: Iterable[str]) -> frozenset[Path]:
+def list_named_files(imported: Iterable[str]) -> frozenset[Path]:
     """Return the files of the package that imported names mean, and the `__init__.py` of every package involved."""
     within = (name for name in imported if name == PACKAGE or name.startswith(f"{PACKAGE}."))
     names = [name.removeprefix(PACKAGE).removeprefix(".") for name in within]

@@ -25,7 +25,7 @@ READERS = 8
 """Files that are read at the same time."""
 
 
-class Contents:
+class SourceContents:
     """Knowledge about the sources of one data set, in a file beside the prepared data.
 
     Each parameter has an entry: `how` is everything that it depends on except times, and `same_as`, if the contents
@@ -42,7 +42,7 @@ class Contents:
         self._known.setdefault(parameter, {"how": how})
         self._used.add(parameter)
 
-    def are_those_of(self, earlier: str, now: str, how: str, compare: Callable[[], bool]) -> bool:
+    def is_same_contents(self, earlier: str, now: str, how: str, compare: Callable[[], bool]) -> bool:
         """Return whether two parameters mean the same contents. `compare` reads them if the answer is not known."""
         if earlier not in self._known:
             return False

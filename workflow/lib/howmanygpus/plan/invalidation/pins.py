@@ -7,10 +7,10 @@ from pathlib import Path
 from howmanygpus.environments.horovod_edits import describe_edits
 from howmanygpus.environments.pins import (
     HOROVOD_SOURCE,
-    find_horovod_base,
-    find_horovod_tools,
-    find_pins,
     hash_requirements,
+    list_horovod_tools,
+    list_pin_files,
+    resolve_horovod_base,
 )
 from howmanygpus.plan.invalidation.syntax import hash_files
 
@@ -29,9 +29,9 @@ def use_existing(environments: dict[str, dict]) -> None:
 @cache
 def hash_pins(environment: str) -> str:
     """Return the hash of what determines an environment: its pins and, if one replaces it, the interpreter."""
-    paths, more = find_pins(environment), []
-    if find_horovod_base(environment):
-        paths += [*find_horovod_tools(environment), HOROVOD_SOURCE]
+    paths, more = list_pin_files(environment), []
+    if resolve_horovod_base(environment):
+        paths += [*list_horovod_tools(environment), HOROVOD_SOURCE]
         more += [json.dumps(describe_edits()), hash_files([BUILDER])]
     if environment in EXISTING:
         more.append(json.dumps(EXISTING[environment], sort_keys=True))

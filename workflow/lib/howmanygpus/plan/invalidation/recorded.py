@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 
-class Recorded(str):
+class AliasedParameter(str):
     """A parameter that is recorded as another text, such as an earlier parameter with the same meaning.
 
     Snakemake compares and records the representation, which is that of the other text. Commands get the text itself.
@@ -19,9 +19,9 @@ class Recorded(str):
         return repr(self._recorded)  # type: ignore[attr-defined]
 
 
-def leave_places_out(text: str, places: Mapping[str, str]) -> Recorded:
+def replace_paths_by_names(text: str, places: Mapping[str, str]) -> AliasedParameter:
     """Return JSON that is recorded with a name in place of each path. places: the names, by the paths."""
     recorded = text
     for path, name in places.items():
         recorded = recorded.replace(json.dumps(path), json.dumps(name))
-    return Recorded(text, recorded)
+    return AliasedParameter(text, recorded)

@@ -29,7 +29,7 @@ NESTED = ("body", "orelse", "handlers", "finalbody", "cases")
 
 
 @dataclass(frozen=True)
-class Code:
+class AnalysedFile:
     """The result of analysing one file.
 
     digest: SHA-256 of the syntax tree.
@@ -47,23 +47,23 @@ class Code:
 
 
 @cache
-def read_code(path: Path) -> Code:
+def read_code(path: Path) -> AnalysedFile:
     """Analyse a file, or look it up in the cache. Raises SyntaxError, which names the file, if it is not Python."""
-    content, known = path.read_bytes(), _read_known()
+    content, known = path.read_bytes(), read_known_code()
     key = hashlib.sha256(content).hexdigest()
     if key not in known:
         known[key] = asdict(_analyse(content, path))
-    return Code(**known[key])
+    return AnalysedFile(**known[key])
 
 
-def _analyse(content: bytes, path: Path) -> Code:
+def _analyse(content: bytes, path: Path) -> AnalysedFile:
     tree = ast.parse(content, filename=str(path))
     imported = list(dict.fromkeys(_imported_names(tree)))
     _drop_strings(tree)
     digest, is_empty = _hash(tree), not tree.body
     names = sorted(_take_names_out(tree))
     _take_messages_out(tree)
-    return Code(digest, _hash(tree), names, imported, is_empty)
+    return AnalysedFile(digest, _hash(tree), names, imported, is_empty)
 
 
 def _hash(tree: ast.AST) -> str:
@@ -131,7 +131,7 @@ def _dump(node: object) -> str:
 
 
 @cache
-def _read_known() -> dict[str, dict]:
+def read_known_code() -> dict[str, dict]:
     """Read the cached analyses, by the hash of each file's content. New analyses are saved when the process exits.
 
     Without the cache, every call and every job would spend a quarter of a second on analysing all files.
@@ -163,7 +163,7 @@ def hash_files(paths: Iterable[str | Path]) -> str:
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
 
 
-def _identify(target: str, works: dict[str, Code]) -> str:
+def _identify(target: str, works: dict[str, AnalysedFile]) -> str:
     """Return the code of a module, and the name in it if `target` is one. Code that is not hashed counts for nothing.
 
     target: dotted name of a module, or of something in it.

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from howmanygpus.plan.largest.known import FAILED
 from howmanygpus.plan.largest.search import Search
-from howmanygpus.plan.largest.sizes import OPEN, Size, list_numbers, stand_in
+from howmanygpus.plan.largest.sizes import OPEN, Size, choose_placeholder, list_numbers
 from howmanygpus.plan.runs import Run
 
 Series = tuple[str, str, str, str]
 """Framework, variant, precision and device. The largest batch depends on them, and not on input or device count."""
 
 
-def find_series(run: Run) -> Series:
+def get_series(run: Run) -> Series:
     return run.framework, run.variant, run.precision, run.device
 
 
@@ -40,7 +40,7 @@ class Largest:
 
     def get_number(self, series: Series) -> int:
         size = self.sizes.get(series)
-        return size.number if size and size.number else stand_in(self.bound, self.config)
+        return size.number if size and size.number else choose_placeholder(self.bound, self.config)
 
     def list_records(self) -> list[str]:
         """Return the records of the searches, apart from those that failed in this call."""

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 from howmanygpus.plan.config.errors import refuse
 from howmanygpus.plan.largest.known import Find
-from howmanygpus.plan.largest.largest import Largest, Series, find_series
+from howmanygpus.plan.largest.largest import Largest, Series, get_series
 from howmanygpus.plan.largest.search import Search, select_settings
-from howmanygpus.plan.largest.sizes import MAX, UNRESOLVED, bound_by_data, choose_size
+from howmanygpus.plan.largest.sizes import MAX, UNRESOLVED, choose_size, compute_data_bound
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.study.batches import accumulate_batches
 from howmanygpus.plan.study.study import Study
 
 
-def take_max(place: str, config: dict) -> None:
+def normalize_max(place: str, config: dict) -> None:
     """Turn a lone `max` into a list. config: a complete study. Raises ConfigError for keys that `max` excludes."""
     if config["per_device_batch_size"] == MAX:
         config["per_device_batch_size"] = [MAX]
@@ -39,9 +39,9 @@ def resolve_max(study: Study, find: Find) -> tuple[Largest, list[Run]]:
     samples: dict[Series, Run] = {}
     for run in sorted(asked, key=lambda run: run.num_gpus):
         if not run.unsupported:
-            samples.setdefault(find_series(run), run)
-    bound = bound_by_data(study.description.num_train, study.config, list(study.variants.values()))
-    largest = Largest(study.config, bound, frozenset(map(find_series, asked)), samples)
+            samples.setdefault(get_series(run), run)
+    bound = compute_data_bound(study.description.num_train, study.config, list(study.variants.values()))
+    largest = Largest(study.config, bound, frozenset(map(get_series, asked)), samples)
     for series, run in samples.items():
         largest.searches[series] = search = _make_search(study, run, bound)
         largest.sizes[series] = choose_size(find(search.record), bound, study.config)
@@ -56,7 +56,7 @@ def resolve_max(study: Study, find: Find) -> tuple[Largest, list[Run]]:
 
 
 def _give_number(study: Study, largest: Largest, run: Run) -> Run:
-    series = find_series(run)
+    series = get_series(run)
     number, size = largest.get_number(series), largest.sizes.get(series)
     batches = accumulate_batches(study.place, study.config, [number])[run.num_gpus]
     reason = run.unsupported

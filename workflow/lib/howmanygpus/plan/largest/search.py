@@ -93,7 +93,7 @@ def select_settings(settings: dict) -> dict:
 def complete_try(request: dict, batch: int, is_confirmation: bool, data_dir: str, weights_file: str, own: dict) -> dict:
     """Return the complete specification of a try: the fields of howmanygpus.train.spec.RunSpec.
 
-    request: as Search.request returns it. own: where a user's model is, see train.spec.PLACES_OF_MODELS.
+    request: as Search.request returns it. own: where a user's model is, see train.spec.MODEL_PATH_KEYS.
     """
     settings = request["settings"] | own | {"dataset": "random", "steps": request["steps"][is_confirmation]}
     settings |= {"warmup_steps": 1, "eval_every_epochs": ONCE}

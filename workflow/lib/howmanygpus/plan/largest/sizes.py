@@ -42,7 +42,7 @@ def list_numbers(config: dict) -> list[int]:
     return [size for size in config["per_device_batch_size"] if size != MAX]
 
 
-def bound_by_data(num_train: int, config: dict, settings: list[dict]) -> int:
+def compute_data_bound(num_train: int, config: dict, settings: list[dict]) -> int:
     """Return the largest per-device batch with which every run of a study has a step to measure; at least 1.
 
     settings: the settings of each variant.
@@ -52,10 +52,10 @@ def bound_by_data(num_train: int, config: dict, settings: list[dict]) -> int:
     return max(1, round_down(num_train // (num_gpus * config["accumulate"] * max(steps))))
 
 
-def stand_in(bound: int, config: dict) -> int:
+def choose_placeholder(bound: int, config: dict) -> int:
     """Return a batch size that the study does not list, for runs that wait for a search or never get a number."""
     step = count_step(config)
-    first = fit_counts(min(START, bound), config) or step
+    first = fit_to_counts(min(START, bound), config) or step
     listed, sizes = list_numbers(config), range(first, bound + 1, math.lcm(GRAIN, step))
     return next((size for size in sizes if size not in listed), first)
 
@@ -63,13 +63,13 @@ def stand_in(bound: int, config: dict) -> int:
 def choose_size(found: dict | None, bound: int, config: dict) -> Size:
     """Return the size in place of `max`. found: result of the search. bound: limit by the data set."""
     if found is None:
-        return Size(stand_in(bound, config), 0, OPEN, "the largest batch that fits is not known yet")
+        return Size(choose_placeholder(bound, config), 0, OPEN, "the largest batch that fits is not known yet")
     largest, limit, reason = found["largest"], found["limit"], found["reason"]
     size = largest
     if limit in (MEMORY, HOST_MEMORY) and max(config["num_gpus"]) > 1:
         part, whole = FIT_ON_SEVERAL
         size = max(min(1, largest), round_down(largest * part // whole))
-    number = fit_counts(size, config)
+    number = fit_to_counts(size, config)
     if not largest and limit in (MEMORY, HOST_MEMORY, DATA_SET):
         reason = f"not even one image fits: {reason}"
     elif largest and not number:
@@ -77,7 +77,7 @@ def choose_size(found: dict | None, bound: int, config: dict) -> Size:
     return Size(number, largest, limit, reason)
 
 
-def fit_counts(size: int, config: dict) -> int:
+def fit_to_counts(size: int, config: dict) -> int:
     """Return the largest batch up to a size whose global batch all device counts divide, under strong scaling."""
     return size - size % count_step(config)
 

@@ -70,7 +70,9 @@ class ModelFolder:
             path = waiting.pop()
             if path not in found:
                 found.append(path)
-                waiting += [self._find_module(path, name) for name in self._list_names(path) if self._is_inside(name)]
+                waiting += [
+                    self._resolve_module(path, name) for name in self._list_names(path) if self._is_inside(name)
+                ]
         return sorted(found)
 
     def list_imports(self, *modules: str) -> list[str]:
@@ -99,7 +101,7 @@ class ModelFolder:
             level = len(name) - len(rest)
             yield ".".join([*package[: len(package) - level + 1], rest]) if level else name
 
-    def _find_module(self, importing: Path, name: str) -> Path:
+    def _resolve_module(self, importing: Path, name: str) -> Path:
         """Return the file of a module of the folder, or of the module that contains an imported object."""
         parts = name.removeprefix(self._package).strip(".").split(".")
         for length in range(len(parts), 0, -1):
@@ -112,7 +114,7 @@ class ModelFolder:
         raise MissingModuleError(f"{importing} imports {'.'.join(parts[:1])}, which is not in the folder")
 
 
-def find_folder(place: str, given: str, networks: Iterable[str], frameworks: list[str]) -> ModelFolder:
+def read_model_folder(place: str, given: str, networks: Iterable[str], frameworks: list[str]) -> ModelFolder:
     """Return the model in the folder `given`, after checking that its files for the frameworks can be read.
 
     place: the study. networks: names that are taken. Raises ConfigError.

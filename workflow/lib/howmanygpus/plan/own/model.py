@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from howmanygpus.environments.pins import find_horovod_base
+from howmanygpus.environments.pins import resolve_horovod_base
 from howmanygpus.plan.config.errors import refuse
 from howmanygpus.plan.config.files import expand_path
 from howmanygpus.plan.frameworks import FRAMEWORKS
@@ -74,9 +74,9 @@ class OwnModel:
     @property
     def environment(self) -> str:
         """The environment in which its initial weights are drawn."""
-        return find_environment(self.family)
+        return resolve_environment(self.family)
 
-    def find_unsupported_reason(self, framework: str, precision: str) -> str:
+    def explain_unsupported(self, framework: str, precision: str) -> str:
         family = FRAMEWORKS[framework].family
         if family != self.family:
             return f"{self.path} is a model of {WORDS[self.family]}, and {framework} trains those of {_word(family)}"
@@ -88,13 +88,13 @@ class OwnModel:
         return self.signature is None or self.signature.takes(parameter)
 
 
-def find_environment(family: str) -> str:
+def resolve_environment(family: str) -> str:
     """Return the environment for CPUs of a family, without Horovod."""
     names = (entry.environments["cpu"] for entry in FRAMEWORKS.values() if entry.family == family)
-    return next(name for name in names if find_horovod_base(name) is None)
+    return next(name for name in names if resolve_horovod_base(name) is None)
 
 
-def find_own_model(
+def read_own_model(
     place: str, place_of_options: str, given: str, family: str | None, options: dict, networks: Iterable[str]
 ) -> OwnModel:
     """Return the model in the file `given`.
@@ -113,7 +113,7 @@ def find_own_model(
         beside = relative.strip(".").partition(".")[0]
         raise refuse(where, given, problem, f"write `import {beside}` for a file beside it")
     files = find_files(where, given, file)
-    found = _find_family(where, given, family, code.imported)
+    found = _read_family(where, given, family, code.imported)
     signature = read_signature(where, given, file)
     if signature is not None:
         signature.check(where, given, place_of_options, options, found)
@@ -162,7 +162,7 @@ def _hash_files(file: Path, others: list[Path]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def _find_family(where: str, given: str, family: str | None, imported: list[str]) -> str:
+def _read_family(where: str, given: str, family: str | None, imported: list[str]) -> str:
     if family:
         return family
     packages = {name.partition(".")[0] for name in imported}

@@ -6,12 +6,12 @@ from howmanygpus.plan.config.errors import refuse
 from howmanygpus.plan.config.files import expand_path
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.networks import choose_options, list_models
-from howmanygpus.plan.own.folder import ModelFolder, find_folder, read_folder
-from howmanygpus.plan.own.model import OwnModel, check_frameworks, find_own_model, is_own
+from howmanygpus.plan.own.folder import ModelFolder, read_folder, read_model_folder
+from howmanygpus.plan.own.model import OwnModel, check_frameworks, is_own, read_own_model
 from howmanygpus.train.models.options import fill_options
 
 
-def take_own_model(place: str, place_of_options: str, config: dict) -> OwnModel | ModelFolder | None:
+def resolve_own_model(place: str, place_of_options: str, config: dict) -> OwnModel | ModelFolder | None:
     """Return the user's model if the study's `model` is a path, which its name then replaces. Raises ConfigError.
 
     The options of a folder become those of all its OPTIONS, so that its functions need no defaults.
@@ -25,13 +25,13 @@ def take_own_model(place: str, place_of_options: str, config: dict) -> OwnModel 
     if not is_own(given):
         return None
     if is_folder:
-        folder = find_folder(place, given, list_models(), known)
+        folder = read_model_folder(place, given, list_models(), known)
         families = list(dict.fromkeys(FRAMEWORKS[name].family for name in ("pytorch_ddp", *known)))
         rules = read_folder(place, given, folder, families)
         config |= {"model": folder.name}
         config["model_options"] = fill_options(rules, choose_options(place_of_options, folder.name, options))
         return folder
-    model = find_own_model(place, place_of_options, given, family, options, list_models())
+    model = read_own_model(place, place_of_options, given, family, options, list_models())
     check_frameworks(place, model, known)
     config["model"] = model.name
     return model

@@ -7,7 +7,7 @@ from howmanygpus.plan.config.errors import refuse
 from howmanygpus.train.program.command import PLACEHOLDERS
 
 BASE = "base"
-TAKEN = (*PLACEHOLDERS, "framework", "variant", "input", "device", "study", "dataset", "program")
+RESERVED_NAMES = (*PLACEHOLDERS, "framework", "variant", "input", "device", "study", "dataset", "program")
 """Names that an axis cannot have, because a placeholder, a key of `exclude` or a column has them."""
 LONGEST = 100
 """Maximum number of characters of a variant's name, which names a folder."""
@@ -19,7 +19,7 @@ def expand_axes(place: str, axes: dict[str, list]) -> dict[str, dict]:
     Raises ConfigError for a name that is taken, for true and false, and for values whose names in paths are the same.
     """
     for name, given in axes.items():
-        if name in TAKEN:
+        if name in RESERVED_NAMES:
             raise refuse(f"{place}.{name}", name, "is a name of the workflow's own", "choose another name")
         for position, value in enumerate(given):
             if isinstance(value, bool):

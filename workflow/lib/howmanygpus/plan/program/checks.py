@@ -9,8 +9,8 @@ from pathlib import Path
 
 from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.program.commands import LAUNCHERS, SCRIPTS, Started, list_started
-from howmanygpus.train.program.command import PLACEHOLDERS, CommandError, find_placeholders
+from howmanygpus.plan.program.commands import LAUNCHERS, SCRIPTS, StartedProgram, list_started
+from howmanygpus.train.program.command import PLACEHOLDERS, CommandError, parse_placeholders
 from howmanygpus.train.program.reports import PER_CENT, PLAIN_GROUPS
 
 STUDY_KEYS = (
@@ -60,7 +60,7 @@ def check_command(place: str, program: dict, config: dict) -> None:
     """Raise ConfigError for unknown placeholders, entries that the command cannot tell apart, or a missing program."""
     where, command, known = f"{place}.command", program["command"], [*PLACEHOLDERS, *program["axes"]]
     try:
-        used = find_placeholders(command)
+        used = parse_placeholders(command)
     except CommandError as error:
         raise ConfigError(f'{where}: "{command}" {error}') from None
     for name in used:
@@ -95,7 +95,7 @@ def _check_program(where: str, program: dict) -> None:
         )
 
 
-def _is_missing(started: Started, program: dict) -> bool:
+def _is_missing(started: StartedProgram, program: dict) -> bool:
     """Whether it is known that a program does not exist where the command runs."""
     name = started.program
     if "/" in name:
@@ -162,7 +162,7 @@ def check_report(place: str, program: dict, quality: dict, gives_thresholds: boo
         raise refuse(f"{place}.report", program["report"], problem, remedy)
 
 
-def doubt_files(place: str, program: dict, files: dict[str, str]) -> list[str]:
+def warn_about_files(place: str, program: dict, files: dict[str, str]) -> list[str]:
     """Return a warning for each file in the command whose change would rerun nothing."""
     known = {os.path.realpath(path) for path in files}
     words = dict.fromkeys(word for word in shlex.split(program["command"], comments=True) if "{" not in word)
@@ -174,7 +174,7 @@ def doubt_files(place: str, program: dict, files: dict[str, str]) -> list[str]:
     ]
 
 
-def doubt_programs(place: str, program: dict) -> list[str]:
+def warn_about_programs(place: str, program: dict) -> list[str]:
     """Return a warning for each program and script that the command starts anywhere, and that does not exist.
 
     What a container or an environment has is not known; a name that is nearly that of a usual program is a doubt.
@@ -194,7 +194,7 @@ def doubt_programs(place: str, program: dict) -> list[str]:
     return list(dict.fromkeys(doubts))
 
 
-def doubt_report(place: str, program: dict, metric: str) -> list[str]:
+def warn_about_report(place: str, program: dict, metric: str) -> list[str]:
     """Return a warning if regular expressions have metrics, but not the one by which the study is judged."""
     groups = {group for text in program["report"] or () for group in re.compile(text).groupindex}
     others = sorted(name.removesuffix(PER_CENT) for name in groups - set(PLAIN_GROUPS))
@@ -204,7 +204,7 @@ def doubt_report(place: str, program: dict, metric: str) -> list[str]:
     return [f"{place}.report: {problem}, so that runs have no quality; rename the group or set quality.metric"]
 
 
-def doubt_ranks(place: str, program: dict, num_nodes: int) -> list[str]:
+def warn_about_ranks(place: str, program: dict, num_nodes: int) -> list[str]:
     """Return a message if torchrun chooses the node of its rank 0, because only the first node's reports are read."""
     if num_nodes == 1 or "c10d" not in program["command"]:
         return []

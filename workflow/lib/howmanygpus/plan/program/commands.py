@@ -110,7 +110,7 @@ SEPARATORS, REDIRECTIONS = set(";&|()\n"), set("<>")
 
 
 @dataclass(frozen=True)
-class Started:
+class StartedProgram:
     """A program that a command starts, or the folder to which it changes first; the program is then empty.
 
     folder: where it starts, None if unknown. script: that of an interpreter or a launcher, or the folder.
@@ -126,9 +126,9 @@ class Started:
         return path if path.is_absolute() else self.folder and self.folder / path
 
 
-def list_started(command: str, folder: Path | None) -> list[Started]:
+def list_started(command: str, folder: Path | None) -> list[StartedProgram]:
     """Return what a command starts, in its order. folder: where it runs. Raises ValueError for an open quote."""
-    found: list[Started] = []
+    found: list[StartedProgram] = []
     folders: list[Path | None] = []
     for words, ends in _split(command):
         words = _unwrap(words)
@@ -136,7 +136,7 @@ def list_started(command: str, folder: Path | None) -> list[Started]:
             target = words[1] if len(words) > 1 else "$HOME"
             inner = folder / target if folder and not set(target) & UNKNOWN and target != "-" else None
             if inner and not found and not inner.is_dir():
-                found.append(Started("", folder, target))
+                found.append(StartedProgram("", folder, target))
             # An earlier command may make the folder.
             folder = inner if inner and inner.is_dir() else None
         elif words and words[0] == "popd":
@@ -206,7 +206,7 @@ def _skip_options(words: list[str], num_words: int) -> list[str]:
     return words[position + num_words :]
 
 
-def _describe(words: list[str], folder: Path | None) -> list[Started]:
+def _describe(words: list[str], folder: Path | None) -> list[StartedProgram]:
     """Return what one command starts, with what the text behind `bash -c` starts."""
     program, arguments = words[0], words[1:]
     name = Path(program).name
@@ -215,8 +215,8 @@ def _describe(words: list[str], folder: Path | None) -> list[Started]:
     if name in SHELLS:
         for position, word in enumerate(arguments[:-1]):
             if re.fullmatch(r"-[a-z]*c", word):
-                return [Started(program, folder), *list_started(arguments[position + 1], folder)]
-    return [Started(program, folder, _find_script(name, arguments))]
+                return [StartedProgram(program, folder), *list_started(arguments[position + 1], folder)]
+    return [StartedProgram(program, folder, _find_script(name, arguments))]
 
 
 def _find_script(name: str, arguments: list[str]) -> str:

@@ -7,7 +7,7 @@ from howmanygpus.files import sha256_of_file
 from howmanygpus.plan.config.errors import refuse
 from howmanygpus.plan.config.files import expand_path
 
-MOST_BYTES = 100 * 2**20
+MAX_BYTES = 100 * 2**20
 """Limit of the files' size. Every call of Snakemake reads them, so they should not include data."""
 
 
@@ -29,9 +29,9 @@ def hash_program_files(place: str, given: list[str]) -> dict[str, str]:
         paths = _list_files(Path(expand_path(text, where)))
         if not paths:
             raise refuse(where, text, f"is no file or folder with files, seen from {Path.cwd()}", "correct the path")
-        if (size := sum(path.stat().st_size for path in paths)) > MOST_BYTES:
+        if (size := sum(path.stat().st_size for path in paths)) > MAX_BYTES:
             remedy = "name the code alone: each call of snakemake reads these files"
-            raise refuse(where, text, f"has {size >> 20} MiB, more than {MOST_BYTES >> 20}", remedy)
+            raise refuse(where, text, f"has {size >> 20} MiB, more than {MAX_BYTES >> 20}", remedy)
         try:
             found |= {str(path): _hash(path, path.stat().st_mtime_ns) for path in paths}
         except OSError as error:

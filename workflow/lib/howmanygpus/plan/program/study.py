@@ -17,10 +17,10 @@ from howmanygpus.plan.program.checks import (
     check_name,
     check_report,
     check_surroundings,
-    doubt_files,
-    doubt_programs,
-    doubt_ranks,
-    doubt_report,
+    warn_about_files,
+    warn_about_programs,
+    warn_about_ranks,
+    warn_about_report,
 )
 from howmanygpus.plan.program.files import expand_paths, hash_program_files
 from howmanygpus.plan.runs import Run, usual_layout
@@ -29,11 +29,11 @@ from howmanygpus.plan.study.grid import (
     check_number,
     choose_nodes,
     choose_runs,
-    find_misplacement,
+    explain_misplacement,
     list_batches,
+    normalize_num_nodes,
+    resolve_counts,
     resolve_devices,
-    take_counts,
-    take_numbers,
 )
 from howmanygpus.plan.study.published import check_published
 from howmanygpus.plan.study.study import Study
@@ -135,9 +135,9 @@ def make_program_study(name: str, given: dict, machine: Machine, place: str) -> 
     errors.raise_all()
     files = hash_program_files(f"{where}.files", program["files"])
     own = {"dataset": DATASET, "model": program_name, "frameworks": [program_name], "inputs": [INPUT]}
-    take_numbers(filled)
+    normalize_num_nodes(filled)
     refuse_max(place, filled)
-    lacking = take_counts(place, filled, machine)
+    lacking = resolve_counts(place, filled, machine)
     study = ProgramStudy(
         name=name,
         place=place,
@@ -168,13 +168,13 @@ def _expand(study: ProgramStudy) -> list[Run]:
         known = study.machine.device(device)
         nodes = choose_nodes(known, num_gpus, wanted)
         layout = (num_gpus, nodes or known.num_nodes(num_gpus))
-        reason = find_misplacement(known, num_gpus, wanted) or _find_unsupported_reason(study.program, known, layout)
+        reason = explain_misplacement(known, num_gpus, wanted) or _explain_unsupported(study.program, known, layout)
         cell = (config["model"], variant, INPUT, precision, device, num_gpus, size, repeat)
         runs.append(Run(study.name, *cell, nodes, reason))
     return choose_runs(study, runs)
 
 
-def _find_unsupported_reason(program: dict, device: Device, layout: tuple[int, int]) -> str:
+def _explain_unsupported(program: dict, device: Device, layout: tuple[int, int]) -> str:
     (num_gpus, nodes), environment = layout, program["environment"]
     if program["start"] == "once" and nodes > 1:
         return f"a program that starts once uses one node, and {num_gpus} devices are on {nodes}"
@@ -186,7 +186,7 @@ def _find_unsupported_reason(program: dict, device: Device, layout: tuple[int, i
 def doubt_program(study: ProgramStudy) -> list[str]:
     """Return a message for each value that is possible, but probably a mistake."""
     place = f"{study.place}.program"
-    doubts = [*doubt_files(place, study.program, study.files), *doubt_programs(place, study.program)]
+    doubts = [*warn_about_files(place, study.program, study.files), *warn_about_programs(place, study.program)]
     num_nodes = max((study.machine.count_nodes(run) for run in study.runs if not run.unsupported), default=1)
-    doubts += doubt_ranks(place, study.program, num_nodes)
-    return [*doubts, *doubt_report(place, study.program, study.config["quality"]["metric"])]
+    doubts += warn_about_ranks(place, study.program, num_nodes)
+    return [*doubts, *warn_about_report(place, study.program, study.config["quality"]["metric"])]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 from howmanygpus.plan.cluster.offer import Offer, ask_for_offer
-from howmanygpus.plan.cluster.retrying import FIRST, Growth, find_growth_of_job
+from howmanygpus.plan.cluster.retrying import FIRST, Growth, compute_growth_of_job
 from howmanygpus.plan.config.machine import Device
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import hash_allreduce
@@ -56,7 +56,7 @@ class ClusterRules(RuleFunctions):
 
     def growth(self, rule: str) -> Callable[..., Growth]:
         """Return a function from wildcards and attempt to the growth of a rule's job that is no run."""
-        return lambda wildcards, attempt: find_growth_of_job(rule, wildcards, attempt)
+        return lambda wildcards, attempt: compute_growth_of_job(rule, wildcards, attempt)
 
     def probe_size(self, wildcards) -> JobSize:
         """Return the size of the probe's job, which is one whole node."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from howmanygpus.plan.config.datasets import options_of_runs
 from howmanygpus.plan.invalidation.code import hash_preparing
 from howmanygpus.plan.invalidation.contents import (
-    Contents,
+    SourceContents,
     describe_files,
     describe_shard,
     find_earlier,
@@ -17,11 +17,11 @@ from howmanygpus.plan.invalidation.contents import (
     has_shape_of_arrays,
 )
 from howmanygpus.plan.invalidation.pins import environment_record
-from howmanygpus.plan.invalidation.recorded import Recorded
+from howmanygpus.plan.invalidation.recorded import AliasedParameter
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.functions import RuleFunctions
 from howmanygpus.prepare.acquire.acquisition import Acquisition
-from howmanygpus.prepare.listing import Task, find_acquisition, is_listed, read_task
+from howmanygpus.prepare.listing import Task, is_listed, read_task, resolve_acquisition
 
 OTHER_SHAPE = "with another shape than before"
 """Mark on recorded options if random images of another shape were made with the same options."""
@@ -38,7 +38,7 @@ class DataRules(RuleFunctions):
         super().__init__()
         self._options = plan.dataset_options
         self._read_recorded, self._say_once = read_recorded, cache(say)
-        self._contents: dict[str, Contents] = {}
+        self._contents: dict[str, SourceContents] = {}
 
     def source(self, wildcards) -> str:
         return self._options[wildcards.dataset]["source"]
@@ -46,10 +46,10 @@ class DataRules(RuleFunctions):
     def options(self, wildcards) -> str:
         return json.dumps(self._options[wildcards.dataset]["options"])
 
-    def options_anywhere(self, wildcards) -> str:
+    def options_without_places(self, wildcards) -> str:
         """Return the options, recorded without the places of the files, whose change reruns nothing by itself."""
         recorded = {"options": self._options[wildcards.dataset]["options"]}
-        return Recorded(self.options(wildcards), json.dumps(options_of_runs(recorded)))
+        return AliasedParameter(self.options(wildcards), json.dumps(options_of_runs(recorded)))
 
     def array_options(self, wildcards) -> str:
         """Return the options of a data set of arrays, recorded with the state of the files that it is read from.
@@ -67,13 +67,13 @@ class DataRules(RuleFunctions):
             else "\n".join(filter(None, [options, describe_files(self.source(wildcards), given)]))
         )
         others = [self.code("prepare_arrays")(wildcards), self.source(wildcards), self.acquired_folder(wildcards)]
-        contents = self._find_contents(wildcards.dataset)
+        contents = self._read_contents(wildcards.dataset)
         contents.note(now, "")
         earlier = find_earlier(self._read_recorded(f"{arrays}/dataset.json"), others)
         if earlier is None or earlier == now or not _have_same_options(earlier, now):
-            return Recorded(options, now)
+            return AliasedParameter(options, now)
         if is_acquired:
-            return Recorded(options, earlier)
+            return AliasedParameter(options, earlier)
 
         def compare() -> bool:
             self._say_once(
@@ -82,7 +82,7 @@ class DataRules(RuleFunctions):
             )
             return has_contents_of_arrays(self.source(wildcards), given, Path(arrays))
 
-        return Recorded(options, earlier if contents.are_those_of(earlier, now, "", compare) else now)
+        return AliasedParameter(options, earlier if contents.is_same_contents(earlier, now, "", compare) else now)
 
     def random_options(self, wildcards) -> str:
         """Return the options of the data set whose shape random images have. Only its shape matters to them.
@@ -96,10 +96,10 @@ class DataRules(RuleFunctions):
         if earlier is None:
             return options
         if has_shape_of_arrays(self.source(wildcards), given, Path(folder)):
-            return Recorded(options, earlier)
-        return options if earlier != options else Recorded(options, f"{options}\n{OTHER_SHAPE}")
+            return AliasedParameter(options, earlier)
+        return options if earlier != options else AliasedParameter(options, f"{options}\n{OTHER_SHAPE}")
 
-    def options_unseen(self, wildcards, input) -> str:
+    def untracked_options(self, wildcards, input) -> str:
         """Return the options as a parameter whose change reruns nothing by itself.
 
         Snakemake does not compare parameters whose function takes `input`. Another parameter of the rule, such as a
@@ -122,7 +122,7 @@ class DataRules(RuleFunctions):
 
     def acquisition(self, wildcards) -> Acquisition | None:
         options = self._options[wildcards.dataset]
-        return find_acquisition(options["source"], options["options"])
+        return resolve_acquisition(options["source"], options["options"])
 
     def described_acquisition(self, wildcards) -> str:
         acquisition = self.acquisition(wildcards)
@@ -143,7 +143,7 @@ class DataRules(RuleFunctions):
         """Return the fingerprint of a shard's files; other times of files with the same contents change nothing."""
         task, shard = self.task(wildcards), int(wildcards.shard)
         now, how = task.fingerprint_shard(shard), describe_shard(task, shard)
-        contents = self._find_contents(wildcards.dataset)
+        contents = self._read_contents(wildcards.dataset)
         contents.note(now, how)
         records = self.shards("tsv")(wildcards)[shard]
         others = [self.code("prepare_shard")(wildcards), self.source(wildcards), self.acquired_folder(wildcards)]
@@ -157,10 +157,10 @@ class DataRules(RuleFunctions):
             )
             return has_contents_of_shard(task, shard, Path(records))
 
-        return Recorded(now, earlier) if contents.are_those_of(earlier, now, how, compare) else now
+        return AliasedParameter(now, earlier) if contents.is_same_contents(earlier, now, how, compare) else now
 
-    def _find_contents(self, dataset: str) -> Contents:
-        return self._contents.setdefault(dataset, Contents(Path(f"results/prepared/{dataset}/sources.json")))
+    def _read_contents(self, dataset: str) -> SourceContents:
+        return self._contents.setdefault(dataset, SourceContents(Path(f"results/prepared/{dataset}/sources.json")))
 
     def save_contents(self) -> None:
         """Store what this call found out about the sources."""

@@ -2,7 +2,7 @@
 
 import json
 
-from howmanygpus.environments.pins import HOROVOD_SOURCE, find_horovod_base, find_horovod_tools, find_pins
+from howmanygpus.environments.pins import HOROVOD_SOURCE, list_horovod_tools, list_pin_files, resolve_horovod_base
 from howmanygpus.plan.config.machine import Machine
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.pins import EXISTING, environment_record
@@ -17,7 +17,7 @@ class EnvironmentRules(RuleFunctions):
         self._machine = machine
 
     def pins(self, wildcards) -> list[str]:
-        return [str(path) for path in find_pins(wildcards.environment)]
+        return [str(path) for path in list_pin_files(wildcards.environment)]
 
     def existing(self, wildcards) -> str:
         """Return as JSON the interpreter of the machine file that replaces the environment, or null."""
@@ -31,12 +31,12 @@ class EnvironmentRules(RuleFunctions):
 
     def horovod(self, wildcards) -> str | list:
         """Return the record of the Horovod wheel built for an environment, if the environment contains Horovod."""
-        if find_horovod_base(wildcards.environment) is None or wildcards.environment in self._machine.environments:
+        if resolve_horovod_base(wildcards.environment) is None or wildcards.environment in self._machine.environments:
             return []
         return f"results/environments/{wildcards.environment}-{wildcards.pins_hash}.horovod.json"
 
     def horovod_base(self, wildcards) -> str:
-        base = find_horovod_base(wildcards.environment)
+        base = resolve_horovod_base(wildcards.environment)
         assert base is not None, f"{wildcards.environment} has no Horovod"
         return environment_record(base)
 
@@ -49,8 +49,8 @@ class EnvironmentRules(RuleFunctions):
 
     def horovod_tools(self, wildcards) -> list[str]:
         """Return the pin files of the tools that build Horovod, or nothing if the environment has no Horovod."""
-        tools = find_horovod_tools(wildcards.environment) if find_horovod_base(wildcards.environment) else ()
+        tools = list_horovod_tools(wildcards.environment) if resolve_horovod_base(wildcards.environment) else ()
         return [str(path) for path in tools]
 
     def horovod_source(self, wildcards) -> str | list:
-        return str(HOROVOD_SOURCE) if find_horovod_base(wildcards.environment) else []
+        return str(HOROVOD_SOURCE) if resolve_horovod_base(wildcards.environment) else []

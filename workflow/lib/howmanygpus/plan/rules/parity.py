@@ -19,7 +19,7 @@ LIMIT_MIN = 30
 """Time limit in minutes for the observation of a group. The model resnet44 takes a few minutes on all layouts."""
 
 
-def find_limit_min(machine: Machine) -> int:
+def resolve_limit_min(machine: Machine) -> int:
     """Return the time limit in minutes for the observation of a group; the machine file of a cluster may change it."""
     return machine.slurm.get("gate_limit_min", LIMIT_MIN) if machine.is_cluster else LIMIT_MIN
 
@@ -109,7 +109,9 @@ class ParityRules(RuleFunctions):
         layouts = [tuple(map(int, layout.split("x"))) for layout in self._group(wildcards).layouts(device)]
         num_nodes = max(nodes for _, nodes in layouts)
         num_gpus = num_nodes * max(devices // nodes for devices, nodes in layouts)
-        return JobSize(device, FRAMEWORKS[cell.framework].launcher, num_gpus, num_nodes, find_limit_min(self._machine))
+        return JobSize(
+            device, FRAMEWORKS[cell.framework].launcher, num_gpus, num_nodes, resolve_limit_min(self._machine)
+        )
 
     def measurement(self, wildcards) -> int:
         """Return the part of `measurement` that observing takes.

@@ -5,31 +5,30 @@ from pathlib import Path
 
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.runs import Run
-from howmanygpus.plan.study.published import find_columns, list_files
+from howmanygpus.plan.study.published import list_files, list_published_columns
 
 ANSWER = "answer.txt"
 
 
-class Products:
+class ProductRules:
     """Paths of tables, figures and runs. Methods with wildcards use the wildcard `study`.
 
-    takes_existing: returns whether this call builds from the runs that exist. It works once the targets are known.
-    list_tables: returns the names of a study's tables, given the study's config, whether the preflight measures,
-    whether the study stands beside published numbers, and whether it searches the largest batch.
-    list_figures: returns the names of a study's figures, given the study's config, whether the preflight measures,
-    whether its devices have a price, and the columns of published numbers that have values.
-    merged: the tables that are merged over all studies.
+    builds_from_existing: returns whether this call builds from the runs that exist. It works once the targets are
+    known. list_tables: returns the names of a study's tables, given the study's config, whether the preflight measures,
+    whether the study stands beside published numbers, and whether it searches the largest batch. list_figures: returns
+    the names of a study's figures, given the study's config, whether the preflight measures, whether its devices have a
+    price, and the columns of published numbers that have values. merged: the tables that are merged over all studies.
     """
 
     def __init__(
         self,
         plan: Plan,
-        takes_existing: Callable[[], bool],
+        builds_from_existing: Callable[[], bool],
         list_tables: Callable[[dict, bool, bool, bool], list[str]],
         list_figures: Callable[[dict, bool, bool, set[str]], list[str]],
         merged: list[str],
     ):
-        self._plan, self._takes_existing, self._merged = plan, takes_existing, merged
+        self._plan, self._takes_existing, self._merged = plan, builds_from_existing, merged
         self._list_tables, self._list_figures = list_tables, list_figures
         self._preflight = plan.machine.is_cluster and plan.machine.slurm["preflight"]
 
@@ -134,28 +133,30 @@ class Products:
         billings = [self._plan.machine.billing(run.device) for run in self._plan.studies[study].runs]
         return any(billing and billing["price_per_hour"] is not None for billing in billings)
 
-    def of_study(self, study: str) -> list[str]:
+    def list_study_products(self, study: str) -> list[str]:
         """Return the tables, the answer and the figures of one study."""
         config = self._plan.studies[study].config
         has_searches = self._plan.studies[study].largest is not None
         has_published = bool(list_files(config["published"]))
         names = self._list_tables(config, self._preflight, has_published, has_searches)
         tables = [f"results/tables/{study}/{table}.tsv" for table in names]
-        figures = self._list_figures(config, self._preflight, self._is_priced(study), find_columns(config))
+        figures = self._list_figures(config, self._preflight, self._is_priced(study), list_published_columns(config))
         drawn = [f"results/figures/{study}/{figure}.svg" for figure in figures]
         return [*tables, f"results/tables/{study}/{ANSWER}", *drawn]
 
-    def of_decided_study(self, study: str) -> list[str]:
-        return [] if self._plan.is_undecided(study) else self.of_study(study)
+    def list_decided_products(self, study: str) -> list[str]:
+        return [] if self._plan.is_undecided(study) else self.list_study_products(study)
 
     def decision(self, wildcards) -> str | list:
         """Return the file that says why runs of a study are not done; nothing for a fixed grid."""
         return f"results/decisions/{wildcards.study}.json" if wildcards.study in self._plan.decisions else []
 
-    def of_target(self, target: str) -> list[str]:
+    def list_target_products(self, target: str) -> list[str]:
         """Return the runs and the products of the studies that a target stands for."""
         studies = self._plan.targets[target]
-        return [path for study in studies for path in (*self.records_of_target(study), *self.of_decided_study(study))]
+        return [
+            path for study in studies for path in (*self.records_of_target(study), *self.list_decided_products(study))
+        ]
 
     def all(self) -> list[str]:
         """Return the products of every study, and the tables and answers over all studies.
@@ -163,14 +164,14 @@ class Products:
         While something is undecided, studies have nothing but runs, and nothing is made over all studies.
         """
         if any(map(self._plan.is_undecided, self._plan.studies)):
-            return [product for study in self._plan.studies for product in self.of_decided_study(study)]
+            return [product for study in self._plan.studies for product in self.list_decided_products(study)]
         return self.available()
 
     def available(self) -> list[str]:
         """Return all that can be made from the runs that exist."""
         merged = [f"results/tables/{table}.tsv" for table in (*self._merged, "parity")]
         probes = ["results/tables/probes.tsv"] if self._plan.machine.is_cluster else []
-        studies = [product for study in self._plan.studies for product in self.of_study(study)]
+        studies = [product for study in self._plan.studies for product in self.list_study_products(study)]
         return [*merged, f"results/tables/{ANSWER}", *probes, "results/parity/parity.html", *studies]
 
 

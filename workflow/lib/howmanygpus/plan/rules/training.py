@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 
-from howmanygpus.plan.cluster.retrying import Growth, find_growth
+from howmanygpus.plan.cluster.retrying import Growth, compute_growth
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import (
     hash_program,
@@ -82,17 +82,17 @@ class TrainingRules(RuleFunctions):
 
     def weights_code(self, wildcards) -> str:
         """Return the hash of the code that draws the initial weights of a network."""
-        return hash_weights(self._find_code(wildcards))
+        return hash_weights(self._collect_code(wildcards))
 
     def reference_code(self, wildcards) -> str:
         """Return the hash of the code of the gate's reference for a network."""
-        return hash_reference(self._find_code(wildcards))
+        return hash_reference(self._collect_code(wildcards))
 
     def noise_code(self, wildcards) -> str:
         """Return the hash of the code that measures what reduced precision may change in the gate's task."""
-        return hash_reference(self._find_code(wildcards), "train.parity.noise")
+        return hash_reference(self._collect_code(wildcards), "train.parity.noise")
 
-    def _find_code(self, wildcards) -> str | ModelFolder:
+    def _collect_code(self, wildcards) -> str | ModelFolder:
         return self._plan.model_folders.get(wildcards.model, wildcards.model)
 
     def model_folder(self, wildcards, input) -> str:
@@ -159,4 +159,4 @@ class TrainingRules(RuleFunctions):
 
     def growth(self, wildcards, attempt) -> Growth:
         """Return how much more an attempt requests than the first one in this call."""
-        return find_growth(wildcards.run, attempt)
+        return compute_growth(wildcards.run, attempt)

@@ -43,7 +43,7 @@ class WeightRules(RuleFunctions):
 
     def given(self, wildcards, input) -> str:
         """Return the record of the published weights, or the user's file, whose hash is in the weights' name."""
-        return input.converted or self._plan.start_files[wildcards.start]
+        return input.converted or self._plan.initial_weights_files[wildcards.start]
 
     def match_models(self) -> str:
         return "|".join(list_pretrained())

@@ -9,7 +9,7 @@ def split_batch(images: int, largest: int) -> tuple[int, int]:
     return count, images // count
 
 
-def find_curves(config: dict, sizes: list[int]) -> dict[str, list[int]]:
+def compute_curves(config: dict, sizes: list[int]) -> dict[str, list[int]]:
     """Return the batch sizes that each scaling mode keeps fixed: per device (weak scaling) or global (strong scaling).
 
     sizes: of a batch per device, on the smallest device count under strong scaling.
@@ -22,18 +22,18 @@ def find_curves(config: dict, sizes: list[int]) -> dict[str, list[int]]:
 def accumulate_batches(place: str, config: dict, sizes: list[int]) -> dict[int, dict[int, int]]:
     """Return the batches for one optimizer step, by device count and by the distinct per-device batch sizes to run.
 
-    place: of the study in the config. sizes: as in find_curves. Raises ConfigError for batches that the device counts
-    do not divide.
+    place: of the study in the config. sizes: as in compute_curves. Raises ConfigError for batches that the device
+    counts do not divide.
     """
     if config["accumulate"] > 1 and config["scaling"] == "both":
         problem = "would make two runs of the same path with scaling: both"
         remedy = "make one study of weak scaling and one of strong scaling"
         raise refuse(f"{place}.accumulate", config["accumulate"], problem, remedy)
-    return {num_gpus: _find_batches(place, config, sizes, num_gpus) for num_gpus in config["num_gpus"]}
+    return {num_gpus: _list_batches(place, config, sizes, num_gpus) for num_gpus in config["num_gpus"]}
 
 
-def _find_batches(place: str, config: dict, sizes: list[int], num_gpus: int) -> dict[int, int]:
-    curves = find_curves(config, sizes)
+def _list_batches(place: str, config: dict, sizes: list[int], num_gpus: int) -> dict[int, int]:
+    curves = compute_curves(config, sizes)
     batches = dict.fromkeys(curves.get("weak", []), config["accumulate"])
     for largest, global_batch_size in zip(sizes, curves.get("strong", []), strict=False):
         if global_batch_size % num_gpus:

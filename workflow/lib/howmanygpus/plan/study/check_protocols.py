@@ -2,7 +2,7 @@
 
 from howmanygpus.plan.adaptive.keys import RULES, is_adaptive
 from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
-from howmanygpus.plan.config.images import CROPS, check_crops, find_image_shape
+from howmanygpus.plan.config.images import CROPS, check_crops, compute_image_shape
 from howmanygpus.plan.networks import list_arrays
 from howmanygpus.plan.study.checks import check_shape
 from howmanygpus.plan.study.protocols import (
@@ -45,7 +45,7 @@ def _check_batchnorm(study: Study, place: str) -> None:
     if study.own_model is not None:
         problem = f"has no effect on {model}: a network of yours decides itself how it evaluates"
         raise refuse(place, given, problem, "choose a network of the workflow or remove it")
-    shape = find_image_shape(next(iter(study.variants.values())), study.description.image_shape)
+    shape = compute_image_shape(next(iter(study.variants.values())), study.description.image_shape)
     num_classes = study.description.num_classes
     if not any(name.endswith(".variance") for name in list_arrays(*study.network, shape, num_classes)):
         problem = f"has no effect on {model}, which has no BatchNorm"

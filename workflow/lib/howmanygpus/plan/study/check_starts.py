@@ -6,11 +6,11 @@ from safetensors import SafetensorError, safe_open
 
 from howmanygpus.plan.config.checks import locate
 from howmanygpus.plan.config.errors import refuse
-from howmanygpus.plan.config.images import find_image_shape
-from howmanygpus.plan.networks import IMAGENET, choose_normalization, find_pretrained, list_pretrained, read_model
-from howmanygpus.plan.study.start import Start
+from howmanygpus.plan.config.images import compute_image_shape
+from howmanygpus.plan.networks import IMAGENET, choose_normalization, import_pretrained, list_pretrained, read_model
+from howmanygpus.plan.study.start import InitialWeights
 from howmanygpus.plan.study.study import Study
-from howmanygpus.prepare.weights import MisfitError, find_new
+from howmanygpus.prepare.weights import MisfitError, list_new_arrays
 from howmanygpus.train.models.conversion import IMAGE_SHAPE, NUM_CLASSES
 
 FREE_OPTIONS = ("dropout",)
@@ -19,21 +19,23 @@ DTYPE = "F32"
 """Type of all arrays, as files of safetensors name it."""
 
 
-def check_starts(study: Study) -> None:
+def check_initial_weights(study: Study) -> None:
     """Raise ConfigError for weights that are not those of the study's network."""
     stored = study.description.image_shape
     for variant, settings in study.variants.items():
         place = locate("init", study.place, variant, study.config["variants"])
-        _check_start(place, study, study.starts[variant], find_image_shape(settings, stored))
+        _check_weights_fit(place, study, study.starts[variant], compute_image_shape(settings, stored))
     first = next(iter(study.variants))
     place = locate("init", study.place, first, study.config["variants"])
     for protocol, by_framework in study.unfair.items():
         for framework, settings in by_framework.items():
-            shape, whose = find_image_shape(settings, stored), f"protocols.{protocol}.{framework}"
-            _check_start(place, study, study.starts[first], shape, whose)
+            shape, whose = compute_image_shape(settings, stored), f"protocols.{protocol}.{framework}"
+            _check_weights_fit(place, study, study.starts[first], shape, whose)
 
 
-def _check_start(place: str, study: Study, start: Start, shape: tuple[int, int, int], whose: str = "") -> None:
+def _check_weights_fit(
+    place: str, study: Study, start: InitialWeights, shape: tuple[int, int, int], whose: str = ""
+) -> None:
     """shape: of the images that the network gets. whose: the place of an augmentation that gives them this shape."""
     if start.word == IMAGENET:
         _check_published(place, study, shape, whose)
@@ -48,7 +50,7 @@ def _check_published(place: str, study: Study, shape: tuple[int, int, int], whos
         raise refuse(
             place, IMAGENET, f"is for the workflow's own networks, and {study.own_model.path} is yours", remedy
         )
-    if find_pretrained(model) is None:
+    if import_pretrained(model) is None:
         remedy = f"choose from {', '.join(list_pretrained())}, write random, or give a file of yours"
         raise refuse(place, IMAGENET, f"has no weights for {model}, for which torchvision publishes none", remedy)
     for name in options:
@@ -60,7 +62,7 @@ def _check_published(place: str, study: Study, shape: tuple[int, int, int], whos
         raise refuse(place, IMAGENET, problem, "prepare them with the option channels: 3, or write random")
     published = list_shapes(model, IMAGE_SHAPE, NUM_CLASSES)
     try:
-        find_new(list_shapes(model, shape, study.description.num_classes, **options), published)
+        list_new_arrays(list_shapes(model, shape, study.description.num_classes, **options), published)
     except MisfitError as error:
         height, width = IMAGE_SHAPE[:2]
         other = f"those of {whose or 'this network'} have {shape[0]}x{shape[1]}"
@@ -69,7 +71,7 @@ def _check_published(place: str, study: Study, shape: tuple[int, int, int], whos
         raise refuse(place, IMAGENET, f"{problem}: it {error}", remedy) from None
 
 
-def _check_file(place: str, study: Study, start: Start, shape: tuple[int, int, int], whose: str) -> None:
+def _check_file(place: str, study: Study, start: InitialWeights, shape: tuple[int, int, int], whose: str) -> None:
     """Check a user's file. Only names and shapes of the workflow's own networks are known before the first job."""
     try:
         with safe_open(start.path, framework="numpy") as file:
@@ -85,7 +87,7 @@ def _check_file(place: str, study: Study, start: Start, shape: tuple[int, int, i
             raise refuse(place, start.word, f"has {name} as {dtype}", "store all arrays as float32")
     model, options = study.network
     try:
-        find_new(list_shapes(model, shape, study.description.num_classes, **options), shapes)
+        list_new_arrays(list_shapes(model, shape, study.description.num_classes, **options), shapes)
     except MisfitError as error:
         remedy = "take the names and layouts of the files that init: random writes below results/weights/"
         problem = f"is not for this {model}{f' with {whose}' if whose else ''}: it {error}"
@@ -133,7 +135,7 @@ def check_normalization(study: Study) -> None:
             raise refuse(place, chosen, problem, "write data, or prepare them with the option channels: 3")
 
 
-def doubt_normalization(study: Study) -> list[str]:
+def warn_about_normalization(study: Study) -> list[str]:
     """Return a warning for each variant whose published weights were trained on images normalised by other values."""
     doubts = []
     for variant, settings in study.variants.items():

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from howmanygpus.plan.config.checks import check_seeds, doubt_batches, doubt_workers, locate
+from howmanygpus.plan.config.checks import check_seeds, locate, warn_about_batches, warn_about_workers
 from howmanygpus.plan.config.errors import ConfigError, Errors, refuse, suggest
-from howmanygpus.plan.config.images import CROPS, check_crops, find_image_shape
-from howmanygpus.plan.config.learning import check_learning, doubt_learning
+from howmanygpus.plan.config.images import CROPS, check_crops, compute_image_shape
+from howmanygpus.plan.config.learning import check_learning, warn_about_learning
 from howmanygpus.plan.config.metrics import check_metric, check_quality
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.loaders import check_inputs, check_loaders
-from howmanygpus.plan.networks import check_image_size, check_statistics, find_family_file, list_models
+from howmanygpus.plan.networks import check_image_size, check_statistics, list_models, resolve_family_file
 from howmanygpus.plan.own.folder import ModelFolder, check_arrays
 from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.plan.study.grid import check_layouts
@@ -53,7 +53,7 @@ def _check_model(place: str, model: str, frameworks: list[str]) -> None:
         remedy = f"write ./{model} for your own folder" if is_folder else suggest(model, models)
         raise refuse(place, model, "is not a known model", remedy)
     for framework in frameworks:
-        family_file = find_family_file(model, FRAMEWORKS[framework].family)
+        family_file = resolve_family_file(model, FRAMEWORKS[framework].family)
         if not family_file.exists():
             remedy = f"write models/{model}/{family_file.name} or leave {framework} out"
             raise refuse(place, model, f"is not written for {framework}", remedy)
@@ -91,7 +91,7 @@ def check_shape(study: Study, settings: dict, places: dict[str, str]) -> None:
 
     settings: complete. places: of the keys that crop.
     """
-    own, shape = study.own_model, find_image_shape(settings, study.description.image_shape)
+    own, shape = study.own_model, compute_image_shape(settings, study.description.image_shape)
     if isinstance(own, ModelFolder):
         check_arrays(study.place, study.given_model, own, shape, study.description.num_classes, study.network[1])
     if not isinstance(own, OwnModel):
@@ -118,7 +118,7 @@ def check_runs(study: Study) -> None:
             )
         for settings in [] if isinstance(study.own_model, OwnModel) else [*study.variants.values(), *unfair]:
             together = num_gpus if settings["batchnorm"] == "synchronized" else 1
-            check_statistics(study.place, *study.network, find_image_shape(settings, stored), size * together)
+            check_statistics(study.place, *study.network, compute_image_shape(settings, stored), size * together)
         for variant, settings in study.variants.items():
             num_steps = settings["steps"] or settings["epochs"] * steps_per_epoch
             if num_steps <= settings["warmup_steps"]:
@@ -130,14 +130,16 @@ def check_runs(study: Study) -> None:
                 )
 
 
-def doubt_study(study: Study) -> list[str]:
+def warn_about_study(study: Study) -> list[str]:
     """Return a message for each value that is possible, but probably a mistake."""
     known = {run.device: study.machine.device(run.device) for run in study.runs}
     devices = {name: device for name, device in known.items() if device.count}
     largest = max(study.global_batch_size(run) for run in study.runs)
     place, variants, given = study.place, study.variants, study.config["variants"]
     return [
-        *doubt_workers(place, variants, given, devices),
-        *doubt_batches(place, variants, given, study.description.num_test),
-        *doubt_learning(place, study.config["frameworks"], variants, given, study.description.num_train // largest),
+        *warn_about_workers(place, variants, given, devices),
+        *warn_about_batches(place, variants, given, study.description.num_test),
+        *warn_about_learning(
+            place, study.config["frameworks"], variants, given, study.description.num_train // largest
+        ),
     ]

@@ -12,15 +12,15 @@ from typing import Any
 
 from howmanygpus.plan.config.errors import ConfigError, refuse
 from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.frameworks import find_unsupported_reason
+from howmanygpus.plan.frameworks import explain_unsupported
 from howmanygpus.plan.largest.sizes import MAX, UNRESOLVED, list_numbers
-from howmanygpus.plan.loaders import find_missing_loader
+from howmanygpus.plan.loaders import explain_missing_loader
 from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.study.study import Study
 from howmanygpus.train.spec import RANDOM_INPUTS
 
-MOST_RUNS = 100_000
+MAX_RUNS = 100_000
 """A larger number of runs is considered a mistake in the lists of a study."""
 AUTO = "auto"
 
@@ -43,11 +43,11 @@ def expand(study: Study) -> list[Run]:
         settings = study.unfair[variant][framework] if variant in study.unfair else study.variants[variant]
         nodes = choose_nodes(known, num_gpus, wanted)
         layout = (num_gpus, nodes or known.num_nodes(num_gpus))
-        reason = find_misplacement(known, num_gpus, wanted)
+        reason = explain_misplacement(known, num_gpus, wanted)
         if not reason and isinstance(study.own_model, OwnModel):
-            reason = study.own_model.find_unsupported_reason(framework, precision)
-        reason = reason or find_unsupported_reason(framework, known, precision, layout, settings)
-        reason = reason or find_missing_loader(framework, source, settings)
+            reason = study.own_model.explain_unsupported(framework, precision)
+        reason = reason or explain_unsupported(framework, known, precision, layout, settings)
+        reason = reason or explain_missing_loader(framework, source, settings)
         cell = (framework, variant, source, precision, device, num_gpus, size, repeat)
         runs.append(Run(study.name, *cell, nodes, reason))
     return choose_runs(study, runs)
@@ -57,7 +57,7 @@ def choose_runs(study: Study, runs: list[Run]) -> list[Run]:
     """Leave out what the study excludes, devices that are not there, and all but one of equal runs."""
     # One device is on one node for each number of nodes.
     runs = list(dict.fromkeys(runs)) if study.config["num_nodes"] else runs
-    return exclude_runs(study.place, study.config["exclude"], leave_out(study.lacking, runs), study.machine)
+    return exclude_runs(study.place, study.config["exclude"], filter_out(study.lacking, runs), study.machine)
 
 
 def list_batches(study: Study) -> list[tuple[int, int]]:
@@ -76,8 +76,8 @@ def resolve_devices(place: str, names: list[str], machine: Machine) -> list[str]
 def check_number(place: str, axes: list[Collection], repeats: int) -> None:
     """Raise ConfigError if the product of the axes and the repeats is too large to be meant."""
     num_runs = math.prod(map(len, axes)) * repeats
-    if num_runs > MOST_RUNS:
-        raise refuse(place, num_runs, f"runs are more than {MOST_RUNS}", "shorten its lists or lower repeats")
+    if num_runs > MAX_RUNS:
+        raise refuse(place, num_runs, f"runs are more than {MAX_RUNS}", "shorten its lists or lower repeats")
 
 
 def exclude_runs(place: str, rules: list[dict], runs: list[Run], machine: Machine) -> list[Run]:
@@ -111,11 +111,11 @@ def check_layouts(study: Study) -> None:
                 f"{study.place}.num_gpus",
                 num_gpus,
                 f"does not spread evenly over {device.num_nodes(num_gpus)} nodes of {name} devices",
-                f"choose {' or '.join(map(str, device.find_nearest_counts(num_gpus)))}",
+                f"choose {' or '.join(map(str, device.compute_nearest_counts(num_gpus)))}",
             )
 
 
-def take_counts(place: str, config: dict, machine: Machine) -> list[dict]:
+def resolve_counts(place: str, config: dict, machine: Machine) -> list[dict]:
     """Put the device counts in place of `auto`, and return rules that exclude the counts that a device lacks.
 
     place: of the study in the config. config: complete; it is changed. Raises ConfigError with `scaling: both`.
@@ -137,8 +137,8 @@ def take_counts(place: str, config: dict, machine: Machine) -> list[dict]:
     ]
 
 
-def leave_out(lacking: list[dict], runs: list[Run]) -> list[Run]:
-    """Return the runs on device counts that exist. lacking: as take_counts returns it."""
+def filter_out(lacking: list[dict], runs: list[Run]) -> list[Run]:
+    """Return the runs on device counts that exist. lacking: as resolve_counts returns it."""
     pairs = {(rule["device"], rule["num_gpus"]) for rule in lacking}
     return [run for run in runs if (run.device, run.num_gpus) not in pairs]
 
@@ -166,7 +166,7 @@ def _round_down(device: Device, count: int) -> int:
     return next(fewer for fewer in range(count, 0, -1) if fewer % device.num_nodes(fewer) == 0)
 
 
-def take_numbers(config: dict) -> None:
+def normalize_num_nodes(config: dict) -> None:
     """Turn `num_nodes` into a list if it is one number. config: complete; it is changed."""
     if isinstance(config["num_nodes"], int):
         config["num_nodes"] = [config["num_nodes"]]
@@ -182,7 +182,7 @@ def choose_nodes(device: Device, num_gpus: int, wanted: int | None) -> int | Non
     return wanted
 
 
-def find_misplacement(device: Device, num_gpus: int, wanted: int | None) -> str:
+def explain_misplacement(device: Device, num_gpus: int, wanted: int | None) -> str:
     """Return why the device count cannot be on the wanted number of nodes; empty if it can.
 
     Whether the machine has that many nodes is checked elsewhere: it stops the call, as a lack of devices does.
@@ -201,4 +201,4 @@ def find_misplacement(device: Device, num_gpus: int, wanted: int | None) -> str:
 
 def can_be_placed(device: Device, num_gpus: int, numbers: list[int] | None) -> bool:
     """Whether the device count can be on one of the numbers of nodes."""
-    return not numbers or any(not find_misplacement(device, num_gpus, wanted) for wanted in numbers)
+    return not numbers or any(not explain_misplacement(device, num_gpus, wanted) for wanted in numbers)

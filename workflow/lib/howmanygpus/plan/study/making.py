@@ -6,15 +6,15 @@ from howmanygpus.plan.config.errors import Errors
 from howmanygpus.plan.config.machine import Machine
 from howmanygpus.plan.config.schema import fill_study, study_defaults
 from howmanygpus.plan.largest.known import Find, read_found
-from howmanygpus.plan.largest.resolving import resolve_max, take_max
+from howmanygpus.plan.largest.resolving import normalize_max, resolve_max
 from howmanygpus.plan.largest.sizes import MAX
 from howmanygpus.plan.networks import choose_options
 from howmanygpus.plan.own.model import short_name
-from howmanygpus.plan.own.taking import take_own_model
+from howmanygpus.plan.own.taking import resolve_own_model
+from howmanygpus.plan.study.check_initial_weights import check_initial_weights, check_normalization
 from howmanygpus.plan.study.check_protocols import check_evaluations, check_protocols
-from howmanygpus.plan.study.check_starts import check_normalization, check_starts
 from howmanygpus.plan.study.checks import check_data, check_names, check_runs
-from howmanygpus.plan.study.grid import expand, resolve_devices, take_counts, take_numbers
+from howmanygpus.plan.study.grid import expand, normalize_num_nodes, resolve_counts, resolve_devices
 from howmanygpus.plan.study.protocols import complete_overrides
 from howmanygpus.plan.study.start import find_start
 from howmanygpus.plan.study.study import Study
@@ -34,9 +34,9 @@ def make_study(
     given: the study as the config gives it. find_largest: returns the result of a search for the largest batch.
     """
     config = fill_study(given)
-    take_numbers(config)
-    take_max(place, config)
-    lacking = take_counts(place, config, machine)
+    normalize_num_nodes(config)
+    normalize_max(place, config)
+    lacking = resolve_counts(place, config, machine)
     # Defaults filled into a variant's optimizer would override the study's values.
     config["variants"] = {
         variant: config["variants"][variant] | {key: own[key] for key in ("optimizer",) if key in own}
@@ -47,7 +47,7 @@ def make_study(
     # A list of models has the options of each below its name.
     if place != f"studies.{name}":
         options_place += f".{short_name(given_model)}"
-    own_model = take_own_model(place, options_place, config)
+    own_model = resolve_own_model(place, options_place, config)
     dataset = config["dataset"]
     dataset_options = datasets.get(dataset, {"source": dataset, "options": {}})
     errors = Errors()
@@ -82,7 +82,7 @@ def make_study(
         variant: find_start(locate("init", place, variant, config["variants"]), settings["init"])
         for variant, settings in variants.items()
     }
-    check_starts(study)
+    check_initial_weights(study)
     study.runs = expand(study)
     if MAX in config["per_device_batch_size"]:
         study.largest, study.runs = resolve_max(study, find_largest)

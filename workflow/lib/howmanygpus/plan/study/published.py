@@ -6,7 +6,7 @@ from pathlib import Path
 from howmanygpus.plan.config.errors import refuse, suggest
 
 FOLDER = Path("workflow/published")
-HERE = Path(__file__).resolve().parents[4] / "published"
+PUBLISHED_FOLDER = Path(__file__).resolve().parents[4] / "published"
 SOURCES, PROTOCOLS = "sources", "protocols"
 EPOCHS_BY_BATCH = "epochs_by_batch"
 """Listed among the columns with values if some results are numbers of epochs to a quality, by batch size."""
@@ -14,7 +14,7 @@ EPOCHS_BY_BATCH = "epochs_by_batch"
 
 def list_published() -> list[str]:
     """Return the names of all tables of published numbers."""
-    return sorted(path.stem for path in HERE.glob("*.tsv") if path.stem not in (SOURCES, PROTOCOLS))
+    return sorted(path.stem for path in PUBLISHED_FOLDER.glob("*.tsv") if path.stem not in (SOURCES, PROTOCOLS))
 
 
 def list_names(given: str | list[str] | None) -> list[str]:
@@ -40,7 +40,7 @@ def list_files(given: str | list[str] | None) -> list[str]:
 
 def read_rows(stem: str) -> list[dict[str, str]]:
     """Return the rows of a table as it stands, with empty texts for empty values."""
-    with (HERE / f"{stem}.tsv").open(encoding="utf-8", newline="") as file:
+    with (PUBLISHED_FOLDER / f"{stem}.tsv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t"))
 
 
@@ -57,7 +57,7 @@ def choose_rows(config: dict) -> list[dict[str, str]]:
     return chosen
 
 
-def find_columns(config: dict) -> set[str]:
+def list_published_columns(config: dict) -> set[str]:
     """Return the columns that have a value in some of a study's published results, and EPOCHS_BY_BATCH if some have."""
     rows = choose_rows(config)
     columns = {column for row in rows for column, value in row.items() if value}

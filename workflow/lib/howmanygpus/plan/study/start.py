@@ -14,7 +14,7 @@ SUFFIX = ".safetensors"
 
 
 @dataclass(frozen=True)
-class Start:
+class InitialWeights:
     """The initial weights of a variant's runs. path, sha256: of the user's file, if they are from one."""
 
     word: str = RANDOM
@@ -36,10 +36,10 @@ class Start:
         return f"_{self.name}" if self.name else ""
 
 
-def find_start(place: str, given: str) -> Start:
+def find_start(place: str, given: str) -> InitialWeights:
     """Return what a study's `init` names. Raises ConfigError for a file that does not exist. place: of the key."""
     if given in (RANDOM, IMAGENET):
-        return Start(given)
+        return InitialWeights(given)
     if not given.endswith(SUFFIX) and "/" not in given:
         remedy = suggest(given, (RANDOM, IMAGENET))
         raise refuse(place, given, "is not known here", f"{remedy} Give a file of yours by its path, with {SUFFIX}")
@@ -50,7 +50,7 @@ def find_start(place: str, given: str) -> Start:
         raise refuse(place, given, f"does not exist, seen from {Path.cwd()}", "correct the path")
     if path.suffix != SUFFIX:
         raise refuse(place, given, f"has no name that ends in {SUFFIX}", "store the arrays in that format")
-    return Start(given, str(path), _hash_file(str(path), path.stat().st_mtime_ns))
+    return InitialWeights(given, str(path), _hash_file(str(path), path.stat().st_mtime_ns))
 
 
 @cache

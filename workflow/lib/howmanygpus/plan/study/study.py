@@ -4,15 +4,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
-from howmanygpus.plan.adaptive.keys import leave_rules_out
+from howmanygpus.plan.adaptive.keys import drop_rules
 from howmanygpus.plan.config.datasets import options_of_runs
-from howmanygpus.plan.config.images import find_image_shape
+from howmanygpus.plan.config.images import compute_image_shape
 from howmanygpus.plan.config.learning import resolve_optimizer
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.gated import find_more
-from howmanygpus.plan.largest.largest import Largest, find_series
+from howmanygpus.plan.gated import select_more_settings
+from howmanygpus.plan.largest.largest import Largest, get_series
 from howmanygpus.plan.largest.sizes import UNRESOLVED, list_numbers
 from howmanygpus.plan.loaders import NATIVE
 from howmanygpus.plan.networks import name_network
@@ -20,9 +20,9 @@ from howmanygpus.plan.own.folder import ModelFolder
 from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.plan.parity import ParityCell, TrainingPath
 from howmanygpus.plan.runs import HOW, Run, complete_spec, drop_usual_layout
-from howmanygpus.plan.study.batches import accumulate_batches, find_curves
+from howmanygpus.plan.study.batches import accumulate_batches, compute_curves
 from howmanygpus.plan.study.protocols import FULL_BATCHES, OTHER_IMAGES
-from howmanygpus.plan.study.start import Start
+from howmanygpus.plan.study.start import InitialWeights
 from howmanygpus.prepare.sources import Description
 from howmanygpus.train.parity.optimizers import name_form
 from howmanygpus.train.parity.variation import Variation
@@ -57,7 +57,7 @@ class Study:
     own_model: OwnModel | ModelFolder | None = None
     unfair: dict[str, dict[str, dict]] = field(default_factory=dict)
     lacking: list[dict] = field(default_factory=list)
-    starts: dict[str, Start] = field(default_factory=dict)
+    starts: dict[str, InitialWeights] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
     largest: Largest | None = None
     _accumulations: dict[tuple[int, ...], dict[int, dict[int, int]]] = field(default_factory=dict, init=False)
@@ -87,7 +87,7 @@ class Study:
     def code_of_model(self) -> str | OwnModel | ModelFolder:
         return self.own_model or self.config["model"]
 
-    def _start_of(self, run: Run) -> Start:
+    def _start_of(self, run: Run) -> InitialWeights:
         return self.starts[next(iter(self.variants)) if run.variant in self.unfair else run.variant]
 
     @cached_property
@@ -95,9 +95,9 @@ class Study:
         """The batch sizes that each scaling mode keeps fixed: per device (weak scaling) or global (strong scaling)."""
         sizes = list_numbers(self.config)
         if self.largest:
-            numbers = {size for run in self.runs for size in self.largest.list_sizes(find_series(run))}
+            numbers = {size for run in self.runs for size in self.largest.list_sizes(get_series(run))}
             sizes += sorted(numbers - set(sizes))
-        return find_curves(self.config, sizes)
+        return compute_curves(self.config, sizes)
 
     def accumulations(self, sizes: list[int]) -> dict[int, dict[int, int]]:
         """Return the batches for one optimizer step, by device count and by the distinct batch sizes per device."""
@@ -109,7 +109,7 @@ class Study:
         """Return how many batches each device of a run takes for one optimizer step."""
         if run.per_device_batch_size == UNRESOLVED:
             return self.config["accumulate"]
-        sizes = self.largest.list_sizes(find_series(run)) if self.largest else list_numbers(self.config)
+        sizes = self.largest.list_sizes(get_series(run)) if self.largest else list_numbers(self.config)
         return self.accumulations(sizes)[run.num_gpus][run.per_device_batch_size]
 
     def global_batch_size(self, run: Run) -> int:
@@ -122,7 +122,7 @@ class Study:
 
     def image_shape(self, run: Run) -> tuple[int, int, int]:
         """Return height, width and channels of the images that the network of a run gets."""
-        return find_image_shape(self.settings_of(run), self.description.image_shape)
+        return compute_image_shape(self.settings_of(run), self.description.image_shape)
 
     def weights_file(self, run: Run) -> str:
         height, width, channels = self.image_shape(run)
@@ -179,7 +179,7 @@ class Study:
                 resizes=settings["loader"] == NATIVE and settings["random_resized_crop"] is not None,
                 optimizer=name_form(resolve_optimizer(settings["optimizer"], run.framework)),
             ),
-            more=find_more(settings),
+            more=select_more_settings(settings),
         )
 
     def spec(self, run: Run) -> dict:
@@ -219,7 +219,7 @@ class Study:
         devices = dict.fromkeys(run.device for run in self.runs)
         plan = {
             "study": self.name,
-            "config": leave_rules_out(self.config),
+            "config": drop_rules(self.config),
             "curves": self.curves,
             "runs": runs,
             "billing": {name: prices for name in devices if (prices := self.machine.billing(name))},
@@ -231,7 +231,7 @@ class Study:
     def _describe_more(self) -> dict:
         """Return what only studies without a program have in their plans."""
         machinery = {
-            variant: {name: FRAMEWORKS[name].find_machinery(settings) for name in self.config["frameworks"]}
+            variant: {name: FRAMEWORKS[name].resolve_machinery(settings) for name in self.config["frameworks"]}
             for variant, settings in self.variants.items()
         }
         more = {"largest": self.largest.describe()} if self.largest else {}

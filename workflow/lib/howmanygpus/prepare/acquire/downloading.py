@@ -20,7 +20,7 @@ TIMEOUT_S = 60.0
 """Time without a byte after which a connection counts as broken."""
 BLOCK_BYTES = 2**20
 PROGRESS_BYTES = 2**24
-MOST_BYTES = 2**34
+MAX_BYTES = 2**34
 """Limit for a file whose size is not published."""
 PASSING = {408, 425, 429, 500, 502, 503, 504}
 """HTTP statuses after which another attempt may succeed."""
@@ -134,7 +134,7 @@ def _copy(download: Download, response, file, start: int) -> None:
 
 
 def _most_bytes(download: Download) -> int:
-    return download.num_bytes or MOST_BYTES
+    return download.num_bytes or MAX_BYTES
 
 
 def _check(download: Download, part: Path, resumed: bool) -> None:

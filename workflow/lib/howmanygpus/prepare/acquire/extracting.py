@@ -21,7 +21,7 @@ from howmanygpus.files import atomic_folder, remove_leftovers
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
 
 BLOCK_BYTES = 2**20
-MOST_MEMBERS = 2_000_000
+MAX_MEMBERS = 2_000_000
 HEADER_BYTES = 2**24
 """Allowed length of a tar archive beyond twice the limit on its files: headers and padding."""
 OPENERS: dict[bytes, Callable] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\0": lzma.open, b"BZh": bz2.open}
@@ -63,8 +63,8 @@ class _Limit:
         if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
             raise _RefusedError(f"it holds {name!r}, which is not below its folder")
         self.members += 1
-        if self.members > MOST_MEMBERS:
-            raise _RefusedError(f"it holds more than {MOST_MEMBERS} files and folders")
+        if self.members > MAX_MEMBERS:
+            raise _RefusedError(f"it holds more than {MAX_MEMBERS} files and folders")
         target = folder / path
         if num_bytes is None:
             if target.exists() and not target.is_dir():

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from howmanygpus.prepare.checks.listed import check_listing
 from howmanygpus.prepare.listing import Task
-from howmanygpus.prepare.sources import Entry, OptionError, name_some
+from howmanygpus.prepare.sources import Entry, OptionError, shorten_list
 
 NAMED_FILES = 20
 """Number of bad files that an error names; the logs of the shards name all."""
@@ -31,7 +31,7 @@ def check_exclusions(task: Task, excluded: list[Exclusion]) -> list[str]:
         check_listing(replace(task.listing, entries=rest))
     except OptionError as error:
         raise ValueError(f"without the files that cannot be prepared, {error}\n{_explain(excluded)}") from None
-    numbers, names = _count_reasons(excluded), name_some(entry.path for entry, _ in excluded)
+    numbers, names = _count_reasons(excluded), shorten_list(entry.path for entry, _ in excluded)
     return [f"files left out: {len(excluded)} of {len(task.listing.entries)} ({numbers}), namely {names}"]
 
 

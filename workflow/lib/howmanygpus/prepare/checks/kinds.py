@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from howmanygpus.prepare.images import BadImageError
 from howmanygpus.prepare.images.headers import read_file, read_header
 from howmanygpus.prepare.options import Preparation
-from howmanygpus.prepare.sources import Listing, OptionError, name_some
+from howmanygpus.prepare.sources import Listing, OptionError, shorten_list
 
 OTHER_ENDINGS = {".dcm", ".dicom", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".jp2", ".heic"}
 CONVERT = "convert the images to PNG or JPEG, since only these are read"
@@ -48,7 +48,7 @@ def check_levels(listing: Listing, preparation: Preparation) -> None:
 def describe_endings(listing: Listing) -> str:
     """Return the number of files with each suffix, such as `400 files .dcm and 3 files without an ending`."""
     endings = Counter(_ending(entry.path) or "without an ending" for entry in listing.entries)
-    return name_some(f"{count} file{'s' * (count != 1)} {ending}" for ending, count in endings.most_common())
+    return shorten_list(f"{count} file{'s' * (count != 1)} {ending}" for ending, count in endings.most_common())
 
 
 def _ending(path: str) -> str:

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Callable
 
-from howmanygpus.prepare.labels.names import find_look
-from howmanygpus.prepare.sources import Listing, OptionError, name_some
+from howmanygpus.prepare.labels.names import normalize_look
+from howmanygpus.prepare.sources import Listing, OptionError, shorten_list
 
 SPLITS = ("train", "test")
 
@@ -15,27 +15,27 @@ def check_listing(listing: Listing) -> None:
         if not any(entry.split == split for entry in listing.entries):
             raise _refuse(listing, f"has no {split} images", "correct it")
     if shared := _paths(listing, "train") & _paths(listing, "test"):
-        names = name_some(sorted(shared))
+        names = shorten_list(sorted(shared))
         raise _refuse(listing, f"has {len(shared)} files both as training and as test images: {names}", "correct it")
     if not listing.classes:
         raise _refuse(listing, "has no label of any image", "correct `label_column` or `nothing`, or write labels")
-    if same := _group_alike(listing.classes, find_look):
-        names = name_some(" and ".join(map(ascii, names)) for names in same)
+    if same := _group_alike(listing.classes, normalize_look):
+        names = shorten_list(" and ".join(map(ascii, names)) for names in same)
         raise _refuse(listing, f"has classes whose names look the same: {names}", "give them one name")
     if listing.multi_label:
         return
     if len(listing.classes) < 2:
         remedy = "training needs at least two" + "; correct it or `label_column`" * bool(listing.table)
-        raise _refuse(listing, f"has only the class {name_some(listing.classes)}", remedy)
+        raise _refuse(listing, f"has only the class {shorten_list(listing.classes)}", remedy)
     if missing := _missing_classes(listing, "train"):
-        problem = f"has no training image of the class {name_some(missing)}"
+        problem = f"has no training image of the class {shorten_list(missing)}"
         raise _refuse(listing, problem, "add images of it, or remove the class")
 
 
 def describe_listing(listing: Listing) -> tuple[str, ...]:
     """Return remarks on a listing that check_listing accepts."""
     missing = [] if listing.multi_label else _missing_classes(listing, "test")
-    problem = f"{len(missing)} of {len(listing.classes)} classes have no test image: {name_some(missing)}"
+    problem = f"{len(missing)} of {len(listing.classes)} classes have no test image: {shorten_list(missing)}"
     return (*listing.remarks, *_describe_alike(listing.classes), *([problem] if missing else []))
 
 
@@ -45,7 +45,7 @@ def _describe_alike(classes: tuple[str, ...]) -> tuple[str, ...]:
     alike = [" and ".join(names) for names in same if len(names[0]) > 1]
     if not alike:
         return ()
-    told = f"classes whose names differ only in case count as different: {name_some(alike)}"
+    told = f"classes whose names differ only in case count as different: {shorten_list(alike)}"
     return (f"{told}; if they are one, give them one name",)
 
 

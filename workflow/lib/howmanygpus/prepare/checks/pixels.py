@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from howmanygpus.prepare.sources import name_some
+from howmanygpus.prepare.sources import shorten_list
 
 TOO_MANY = 0.5
 """Fraction of test images that are training images, above which a data set is refused."""
@@ -35,7 +35,7 @@ def _describe_leaks(repeated: list[list[Image]], num_test: int) -> list[str]:
         leaks += [f"{image.path} = {trained[0]}" for image in group if trained and image.split == "test"]
     if not leaks:
         return []
-    problem = f"{len(leaks)} of {num_test} test images have the pixels of a training image ({name_some(leaks)})"
+    problem = f"{len(leaks)} of {num_test} test images have the pixels of a training image ({shorten_list(leaks)})"
     if len(leaks) > TOO_MANY * num_test:
         raise ValueError(f"{problem}; give other test images, or split the images by the option `split`")
     return [f"{problem}, so that the quality is overestimated; remove them from one of the splits"]
@@ -49,4 +49,6 @@ def _describe_contradictions(repeated: list[list[Image]]) -> list[str]:
             pairs.append(f"{group[0].path} = {other.path}")
     if not pairs:
         return []
-    return [f"images with the same pixels in several classes: {len(pairs)} ({name_some(pairs)}); correct their classes"]
+    return [
+        f"images with the same pixels in several classes: {len(pairs)} ({shorten_list(pairs)}); correct their classes"
+    ]

@@ -9,7 +9,7 @@ MANY = 0.05
 """If more than this fraction of labelled images has another usual separator, that is probably no accident."""
 
 
-class Findings:
+class LabelParser:
     """Turns the texts of a label table into labels.
 
     classes: the known labels. nothing: the text of an image without labels. finding: one of the classes, which an
@@ -30,10 +30,10 @@ class Findings:
     def label(self, text: str) -> int | tuple[int, ...]:
         """Return the labels as Entry has them. Raises KeyError for a label that is not one of the classes."""
         names = split_text(text, self._separator, self._nothing)
-        numbers = tuple(sorted({self._find_number(name) for name in names}))
+        numbers = tuple(sorted({self._number_label(name) for name in names}))
         return numbers if self._finding is None else int(self._numbers[self._finding] in numbers)
 
-    def _find_number(self, name: str) -> int:
+    def _number_label(self, name: str) -> int:
         """Return the number of a label, or its complement if it is unknown whether the image has it."""
         known = strip_unknown(name, self._unknown)
         return self._numbers[known] if known == name else ~self._numbers[known]
@@ -52,7 +52,7 @@ def split_text(text: str, separator: str, nothing: str) -> list[str]:
     return [name for name in names if name and name != nothing]
 
 
-def doubt_separator(texts: Iterable[str], separator: str, nothing: str) -> tuple[str, ...]:
+def remark_on_separator(texts: Iterable[str], separator: str, nothing: str) -> tuple[str, ...]:
     """Return a remark if the separator is in no text of a table, and another usual one is in many."""
     labelled = [text for text in texts if split_text(text, separator, nothing)]
     if any(separator in text for text in labelled):

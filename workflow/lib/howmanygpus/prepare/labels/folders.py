@@ -5,22 +5,22 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-from howmanygpus.prepare.labels.names import LeftOut, is_writable, normalize, show
-from howmanygpus.prepare.sources import OptionError, name_some
+from howmanygpus.prepare.labels.names import SkippedEntries, is_writable, normalize, show
+from howmanygpus.prepare.sources import OptionError, shorten_list
 
 Tree = dict[str, list[str]]
 """Paths of the files of each class."""
 TRAIN_NAMES = ("train", "training")
 TEST_NAMES = ("test", "testing", "val", "valid", "validation", "dev", "eval")
-MOST_COUNTED = 100_000
-OF_A_TABLE = "name the classes by folders, or by a table with the source image_csv"
+MAX_COUNTED = 100_000
+CLASSES_REMEDY = "name the classes by folders, or by a table with the source image_csv"
 
 
 def is_split_name(name: str) -> bool:
     return name.lower() in TRAIN_NAMES + TEST_NAMES
 
 
-def scan_classes(root: Path, folder: str, left_out: LeftOut) -> Tree:
+def scan_classes(root: Path, folder: str, left_out: SkippedEntries) -> Tree:
     """Return the files of each class, at any depth below the folders of `folder`, which is relative to `root`.
 
     Raises OptionError for what cannot be read, and for names that cannot be those of classes or images.
@@ -39,7 +39,7 @@ def scan_classes(root: Path, folder: str, left_out: LeftOut) -> Tree:
     return tree
 
 
-def select_classes(paths: list[str], folder: str, listing: str | None, left_out: LeftOut) -> Tree:
+def select_classes(paths: list[str], folder: str, listing: str | None, left_out: SkippedEntries) -> Tree:
     """Return the files of each class from the paths of a listing; empty if it does not have the folder."""
     start = f"{folder}/" if folder else ""
     tree: Tree = {}
@@ -57,9 +57,9 @@ def join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
 
 
-def list_folders(folder: Path, left_out: LeftOut | None = None) -> list[str]:
+def list_folders(folder: Path, left_out: SkippedEntries | None = None) -> list[str]:
     """Return the names of the folders that may be classes. left_out: counts the other files and folders."""
-    left_out = left_out or LeftOut()
+    left_out = left_out or SkippedEntries()
     with os.scandir(folder) as found:
         return sorted(entry.name for entry in found if not left_out.takes(entry.name) and _is_folder(entry))
 
@@ -78,7 +78,7 @@ def refuse_split(root: Path, option: str, folder: str) -> OptionError:
     folders = list_folders(root)
     names = TRAIN_NAMES if option == "train" else TEST_NAMES
     if not folders:
-        return OptionError(option, folder, problem, OF_A_TABLE)
+        return OptionError(option, folder, problem, CLASSES_REMEDY)
     if similar := [name for name in folders if name.lower() in names]:
         return OptionError(option, folder, problem, f"give `{option}: {similar[0]}`")
     if option == "test" and (trained := [name for name in folders if name.lower() in TRAIN_NAMES]):
@@ -91,7 +91,7 @@ def refuse_split(root: Path, option: str, folder: str) -> OptionError:
 def describe_folder(root: Path) -> str:
     """Return a folder's content, such as `2 folders (normal with 400 files, pneumonia with 400 files) and 1 file`."""
     counts = {name: _count_files(root / name) for name in list_folders(root)}
-    folders = name_some([f"{show(name)} with {number}" for name, number in counts.items()], most=5)
+    folders = shorten_list([f"{show(name)} with {number}" for name, number in counts.items()], most=5)
     with os.scandir(root) as found:
         num_files = sum(entry.is_file() for entry in found)
     told = [f"{_count(len(counts), 'folder')} ({folders})"] if counts else []
@@ -107,7 +107,7 @@ def describe_unused(root: Path, used: list[str]) -> tuple[str, ...]:
 def describe_loose_files(root: Path, folder: str) -> tuple[str, ...]:
     """Return a remark on images beside the folders of the classes."""
     with os.scandir(root / folder) as found:
-        names = sorted(entry.name for entry in found if entry.is_file() and not LeftOut().takes(entry.name))
+        names = sorted(entry.name for entry in found if entry.is_file() and not SkippedEntries().takes(entry.name))
     kinds = Counter(Path(name).suffix.lower() for name in names)
     images = sum(kinds[suffix] for suffix in (".png", ".jpg", ".jpeg"))
     return (f"{_count(images, 'image')} left out in {root / folder}, beside the folders of the classes",) * bool(images)
@@ -116,8 +116,8 @@ def describe_loose_files(root: Path, folder: str) -> tuple[str, ...]:
 def _count_files(folder: Path) -> str:
     """Return the number of files at any depth; large numbers are not counted to their end."""
     files = (name for _, _, names in os.walk(folder) for name in names)
-    number = sum(1 for _ in islice(files, MOST_COUNTED))
-    return f"{MOST_COUNTED:,} files or more" if number == MOST_COUNTED else _count(number, "file")
+    number = sum(1 for _ in islice(files, MAX_COUNTED))
+    return f"{MAX_COUNTED:,} files or more" if number == MAX_COUNTED else _count(number, "file")
 
 
 def _count(number: int, word: str) -> str:
@@ -131,7 +131,7 @@ def _check_name(root: Path, folder: str, name: str) -> None:
         raise OptionError("folder", str(root), problem, "rename it, in UTF-8 and without control characters")
 
 
-def _scan_files(root: Path, folder: str, left_out: LeftOut) -> list[str]:
+def _scan_files(root: Path, folder: str, left_out: SkippedEntries) -> list[str]:
     """Return the paths of all files at any depth below a folder, except those that are left out."""
     found = []
     with os.scandir(root / folder) as entries:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from howmanygpus.prepare.labels.names import find_look, normalize
+from howmanygpus.prepare.labels.names import normalize, normalize_look
 
-WAYS: tuple[Callable[[str], str], ...] = (str, normalize, find_look, lambda name: find_look(name).casefold())
+WAYS: tuple[Callable[[str], str], ...] = (str, normalize, normalize_look, lambda name: normalize_look(name).casefold())
 """How names are compared, from the strictest way to the loosest: names with the same result are alike."""
 
 

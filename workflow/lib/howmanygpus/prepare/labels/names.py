@@ -6,13 +6,13 @@ import re
 import unicodedata
 from collections import Counter
 
-from howmanygpus.prepare.sources import name_some
+from howmanygpus.prepare.sources import shorten_list
 
 UNWRITABLE = ("Cc", "Cs", "Zl", "Zp")
 """Unicode's categories of characters that a table cannot hold: control characters, bytes that are not UTF-8, and
 separators of lines and paragraphs."""
 INVISIBLE, SPACES = ("Cf",), re.compile(r"\s+")
-MADE_BY_SYSTEMS = {
+SYSTEM_FILES = {
     "@eadir",
     "@recycle",
     "@recently-snapshot",
@@ -41,7 +41,7 @@ MADE_BY_SYSTEMS = {
     "zbthumbnail.info",
 }
 """Files and folders of Synology, QNAP and NetApp, of Windows, macOS and Linux, and of programs, in lower case."""
-OF_SYNOLOGY = re.compile(r"@Syno(EAStream|Resource)$")
+SYNOLOGY_NAMES = re.compile(r"@Syno(EAStream|Resource)$")
 
 
 def is_writable(name: str) -> bool:
@@ -58,13 +58,13 @@ def normalize(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def find_look(name: str) -> str:
+def normalize_look(name: str) -> str:
     """Return a text that is the same for names that look the same to a person, except for their case."""
     visible = (character for character in normalize(name) if unicodedata.category(character) not in INVISIBLE)
     return SPACES.sub(" ", "".join(visible)).strip()
 
 
-class LeftOut:
+class SkippedEntries:
     """Counts the files and folders that are neither images nor classes, since they are hidden or made by a system."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class LeftOut:
 
     def takes(self, name: str) -> bool:
         """Return whether a file or folder is left out, and count it if it is."""
-        is_taken = name.startswith(".") or name.lower() in MADE_BY_SYSTEMS or bool(OF_SYNOLOGY.search(name))
+        is_taken = name.startswith(".") or name.lower() in SYSTEM_FILES or bool(SYNOLOGY_NAMES.search(name))
         if is_taken:
             self._counts["._*" if name.startswith("._") else show(name)] += 1
         return is_taken
@@ -80,5 +80,5 @@ class LeftOut:
     def describe(self) -> tuple[str, ...]:
         if not self._counts:
             return ()
-        names = name_some((f"{name} ({count})" for name, count in self._counts.most_common()), most=10)
+        names = shorten_list((f"{name} ({count})" for name, count in self._counts.most_common()), most=10)
         return (f"left out, because they are hidden or made by a system or a NAS: {names}",)

@@ -10,9 +10,9 @@ from pathlib import Path
 from howmanygpus.prepare.acquire.acquisition import acquire_downloads
 from howmanygpus.prepare.labels.matching import FileNames
 from howmanygpus.prepare.labels.names import normalize
-from howmanygpus.prepare.labels.splits import BY_FILE, Split, find_groups, read_split
+from howmanygpus.prepare.labels.splits import BY_FILE, Split, extract_groups, read_split
 from howmanygpus.prepare.labels.tables import list_columns, read_columns
-from howmanygpus.prepare.sources import OptionError, check_folder, name_some
+from howmanygpus.prepare.sources import OptionError, check_folder, shorten_list
 
 LIKENESS = 0.8
 """Ratio of difflib above which a value of the split column is considered a misspelt `train` or `test`."""
@@ -156,19 +156,19 @@ def _read_groups(table: LabelTable, split: Split) -> list[Row]:
     is_column = split.by != BY_FILE and split.by in list_columns(path, "table", [name for _, name in columns])
     if not is_column:
         found = read_columns(path, "table", columns)
-        groups = find_groups([name for name, _ in found], split)
+        groups = extract_groups([name for name, _ in found], split)
         return [Row(name, text, "", group) for (name, text), group in zip(found, groups, strict=True)]
     rows = [
         Row(name, text, "", group) for name, text, group in read_columns(path, "table", [*columns, ("split", split.by)])
     ]
     if empty := [row.path for row in rows if not row.group]:
-        problem = f"is an empty column of {len(empty)} images: {name_some(empty)}"
+        problem = f"is an empty column of {len(empty)} images: {shorten_list(empty)}"
         raise OptionError("split", split.by, problem, "complete the table")
     return rows
 
 
 def _describe_values(values: Counter) -> str:
-    return name_some([f"{value or 'nothing'} ({count})" for value, count in values.most_common()], most=5)
+    return shorten_list([f"{value or 'nothing'} ({count})" for value, count in values.most_common()], most=5)
 
 
 def _check_paths(table: str, rows: list[Row]) -> None:

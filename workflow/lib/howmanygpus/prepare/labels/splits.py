@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from howmanygpus.prepare.sources import Entry, Listing, OptionError, name_some
+from howmanygpus.prepare.sources import Entry, Listing, OptionError, shorten_list
 
 BY_FILE = "file"
 UNLABELLED = "unlabelled"
@@ -48,14 +48,14 @@ def read_split(given: Any) -> Split:
     return split
 
 
-def find_groups(names: list[str], split: Split) -> list[str]:
+def extract_groups(names: list[str], split: Split) -> list[str]:
     """Return the group of each name by the pattern of a split; empty texts if it is by file. Raises OptionError."""
     if split.by == BY_FILE:
         return [""] * len(names)
     pattern = _compile(split.by)
     matches = [pattern.search(name) for name in names]
     if unmatched := [name for name, match in zip(names, matches, strict=True) if not (match and match[1])]:
-        problem = f"finds no group in {len(unmatched)} of {len(names)} files: {name_some(unmatched)}"
+        problem = f"finds no group in {len(unmatched)} of {len(names)} files: {shorten_list(unmatched)}"
         raise OptionError("split", split.by, problem, "correct the pattern")
     return [match[1] for match in matches if match]
 
@@ -101,13 +101,13 @@ def _split_entries(entries: list[Entry], split: Split, classes: tuple[str, ...])
 def _describe_groups(entries: list[Entry], split: Split) -> tuple[str, ...]:
     """Return a remark if no group has a second file, or if file names may contain groups that are not declared."""
     if split.by == BY_FILE:
-        return _doubt_names(entries, split.test)
+        return _remark_on_names(entries, split.test)
     if entries and split.by != BY_FILE and len({entry.group for entry in entries}) == len(entries):
         return (f"split: {split.by!r} finds a group of its own for each of {len(entries)} files, as `by: file` does",)
     return ()
 
 
-def _doubt_names(entries: list[Entry], test: float) -> tuple[str, ...]:
+def _remark_on_names(entries: list[Entry], test: float) -> tuple[str, ...]:
     """Return a remark if files share the beginnings of their names, in many more groups than there are classes."""
     labels = {label for entry in entries for label in _labels(entry)}
     for separator in "_-":
@@ -139,7 +139,7 @@ def _choose_test(entries: list[Entry], split: Split) -> set[str]:
     taken: Counter = Counter()
     chosen = set()
 
-    def leaves_enough(name: str) -> bool:
+    def has_enough_left(name: str) -> bool:
         return all(taken[label] + count < totals[label] for label, count in groups[name].items())
 
     def take(name: str) -> None:
@@ -147,11 +147,11 @@ def _choose_test(entries: list[Entry], split: Split) -> set[str]:
         taken.update(groups[name])
 
     for name in order:
-        if _change(groups[name], taken, targets) < 0 and leaves_enough(name):
+        if _change(groups[name], taken, targets) < 0 and has_enough_left(name):
             take(name)
     for label in sorted(totals, key=str):
         if not taken[label]:
-            possible = [name for name in order if label in groups[name] and leaves_enough(name)]
+            possible = [name for name in order if label in groups[name] and has_enough_left(name)]
             if possible:
                 take(min(possible, key=lambda name: sum(groups[name].values())))
     return chosen

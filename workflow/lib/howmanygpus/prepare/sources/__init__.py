@@ -106,7 +106,7 @@ def check_folder(option: str, folder: str | None, remedy: str) -> Path:
     return Path(folder)
 
 
-def name_some(names: Iterable, most: int = 3) -> str:
+def shorten_list(names: Iterable, most: int = 3) -> str:
     """Return the first names, and the number of the others."""
     names = list(map(str, names))
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -22,7 +22,7 @@ import os
 from pathlib import Path
 
 from howmanygpus.prepare.acquire.acquisition import Acquisition, Download, read_downloads
-from howmanygpus.prepare.labels.findings import Findings
+from howmanygpus.prepare.labels.findings import LabelParser
 from howmanygpus.prepare.labels.tables import read_columns
 from howmanygpus.prepare.options import Preparation
 from howmanygpus.prepare.sources import Entry, Listing, OptionError, check_choice, check_folder
@@ -47,7 +47,7 @@ FINDINGS = (
 SEPARATOR, NOTHING = "|", "No Finding"
 COLUMNS = ("Image Index", "Finding Labels", "Patient ID")
 TABLES, ARCHIVES = "Data_Entry_2017*.csv*", "images_*.tar.gz"
-MOST_BYTES = 60 * 2**30
+MAX_BYTES = 60 * 2**30
 """The images take 42 GiB."""
 ADDRESS = "https://nihcc.box.com/shared/static"
 PUBLISHED = {
@@ -78,7 +78,7 @@ def acquire(folder: str, downloads: str | list | None = None, **options) -> Acqu
     archives = tuple(sorted(root.glob(ARCHIVES)))
     if (root / "images").is_dir() or not (archives or downloads):
         return None
-    options = {"by_hand": BY_HAND, "most_bytes": MOST_BYTES}
+    options = {"by_hand": BY_HAND, "most_bytes": MAX_BYTES}
     if archives:
         return Acquisition(archives=archives, **options)
     if downloads != "nih":
@@ -97,7 +97,7 @@ def list_images(
     check_choice("split", split, ("patients", "nih"))
     check_choice("evaluate_on", evaluate_on, ("test", "validation") if split == "patients" else ("test",))
     root = check_folder("folder", folder, BY_HAND)
-    findings = Findings(FINDINGS, SEPARATOR, NOTHING, finding)
+    findings = LabelParser(FINDINGS, SEPARATOR, NOTHING, finding)
     rows = _read_table(root)
     splits = _split_by_patient(rows) if split == "patients" else _split_by_lists(root)
     paths = {} if acquire(folder, downloads) else _find_images(root)

@@ -19,7 +19,7 @@ NUM_CLASSES = 10
 ROW_BYTES = 1 + 32 * 32 * 3
 """Bytes of one image: its label and its pixels, channel by channel."""
 BATCHES = {"train": [f"data_batch_{number}.bin" for number in range(1, 6)], "test": ["test_batch.bin"]}
-MOST_BYTES = 2**28
+MAX_BYTES = 2**28
 FOLDERS = (".", "cifar-10-batches-bin")
 PYTHON_VERSION = ("data_batch_1", "cifar-10-batches-py", "cifar-10-python.tar.gz")
 """Names by which the Python version is recognised."""
@@ -39,11 +39,11 @@ c32a1d4ab5d03f1284b67883e8d87530."""
 def acquire(folder: str | None = None) -> Acquisition | None:
     """Return the published archive or the folder's; None if the folder has extracted files. Raises OptionError."""
     if folder is None:
-        return Acquisition(downloads=(ARCHIVE,), by_hand=BY_HAND, most_bytes=MOST_BYTES)
+        return Acquisition(downloads=(ARCHIVE,), by_hand=BY_HAND, most_bytes=MAX_BYTES)
     archive = check_folder("folder", folder, BY_HAND) / ARCHIVE.name
-    if _find_batches(folder) or not archive.is_file():
+    if _list_batches(folder) or not archive.is_file():
         return None
-    return Acquisition(archives=(archive,), by_hand=BY_HAND, most_bytes=MOST_BYTES)
+    return Acquisition(archives=(archive,), by_hand=BY_HAND, most_bytes=MAX_BYTES)
 
 
 def describe(folder: str | None = None) -> Description:
@@ -71,7 +71,7 @@ def load(folder: str) -> Arrays:
     return Arrays(**parts)
 
 
-def _find_batches(folder: str) -> dict[str, list[Path]] | None:
+def _list_batches(folder: str) -> dict[str, list[Path]] | None:
     """Return the paths of the files of each split; None if any is missing."""
     for candidate in FOLDERS:
         found = {split: [Path(folder, candidate, name) for name in names] for split, names in BATCHES.items()}
@@ -82,7 +82,7 @@ def _find_batches(folder: str) -> dict[str, list[Path]] | None:
 
 def _require_batches(folder: str) -> dict[str, list[Path]]:
     root = check_folder("folder", folder, BY_HAND)
-    if found := _find_batches(folder):
+    if found := _list_batches(folder):
         return found
     for name in PYTHON_VERSION:
         if (root / name).exists():

@@ -29,11 +29,11 @@ and the options of prepare/options.py.
 from pathlib import Path
 
 from howmanygpus.prepare.acquire.acquisition import Acquisition, acquire_downloads
-from howmanygpus.prepare.labels.findings import Findings, doubt_separator, split_text, strip_unknown
+from howmanygpus.prepare.labels.findings import LabelParser, remark_on_separator, split_text, strip_unknown
 from howmanygpus.prepare.labels.rows import LabelTable, Row, read_images
 from howmanygpus.prepare.labels.splits import split_listing
 from howmanygpus.prepare.options import Preparation
-from howmanygpus.prepare.sources import Entry, Listing, OptionError, name_some
+from howmanygpus.prepare.sources import Entry, Listing, OptionError, shorten_list
 
 PREPARATION = Preparation()
 
@@ -77,7 +77,7 @@ def list_images(
 
 def _list_classes(root: Path, rows: list[Row], label_column: str, remarks: tuple[str, ...], table: str) -> Listing:
     if unlabelled := [row.path for row in rows if not row.text]:
-        problem = f"is empty for {len(unlabelled)} of {len(rows)} images: {name_some(unlabelled)}"
+        problem = f"is empty for {len(unlabelled)} of {len(rows)} images: {shorten_list(unlabelled)}"
         raise OptionError("label_column", label_column, problem, "complete or remove their lines")
     classes = tuple(sorted({row.text for row in rows}))
     numbers = {name: number for number, name in enumerate(classes)}
@@ -95,10 +95,10 @@ def _list_labels(
     remarks: tuple[str, ...],
     table: str,
 ) -> Listing:
-    remarks = (*remarks, *doubt_separator((row.text for row in rows), separator, nothing))
+    remarks = (*remarks, *remark_on_separator((row.text for row in rows), separator, nothing))
     names = {name for row in rows for name in split_text(row.text, separator, nothing)}
     known = tuple(sorted({strip_unknown(name, unknown) for name in names}))
-    findings = Findings(known, separator, nothing, finding, unknown)
+    findings = LabelParser(known, separator, nothing, finding, unknown)
     kept = [row for row in rows if findings.is_known(row.text)]
     if len(kept) < len(rows):
         left_out = f"{len(rows) - len(kept)} of {len(rows)} images left out"

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from howmanygpus.prepare.acquire.acquisition import Acquisition, acquire_downloads
 from howmanygpus.prepare.labels.folders import (
-    OF_A_TABLE,
+    CLASSES_REMEDY,
     Tree,
     describe_folder,
     describe_loose_files,
@@ -31,8 +31,8 @@ from howmanygpus.prepare.labels.folders import (
     scan_classes,
     select_classes,
 )
-from howmanygpus.prepare.labels.names import LeftOut, find_look
-from howmanygpus.prepare.labels.splits import find_groups, read_split, split_listing
+from howmanygpus.prepare.labels.names import SkippedEntries, normalize_look
+from howmanygpus.prepare.labels.splits import extract_groups, read_split, split_listing
 from howmanygpus.prepare.options import Preparation
 from howmanygpus.prepare.sources import Entry, Listing, OptionError, check_folder
 
@@ -71,7 +71,7 @@ def _list_splits(root: Path, splits: dict[str, str], paths: list[str] | None, li
     if posixpath.normpath(train) == posixpath.normpath(test):
         remedy = "name another folder, or leave `test` out and split the images by `split: {test: 0.2}`"
         raise OptionError("test", test, "is the folder of the training images too", remedy)
-    left_out = LeftOut()
+    left_out = SkippedEntries()
     trees = {option: _read_split(root, option, name, paths, listing, left_out) for option, name in splits.items()}
     classes = tuple(sorted(trees["train"]))
     if unknown := sorted(set(trees["test"]) - set(classes)):
@@ -92,13 +92,13 @@ def _list_splits(root: Path, splits: dict[str, str], paths: list[str] | None, li
 def _refuse_class(name: str, test: str, train: str, classes: tuple[str, ...]) -> OptionError:
     """Return the error for a class without training images, which names a class that looks the same."""
     problem, remedy = f"has a class {name} that {train} does not have", "correct the folders"
-    if same := [each for each in classes if find_look(each).casefold() == find_look(name).casefold()]:
+    if same := [each for each in classes if normalize_look(each).casefold() == normalize_look(name).casefold()]:
         remedy = f"{same[0]!a} looks like {name!a}: give both one name"
     return OptionError("test", test, problem, remedy)
 
 
 def _read_split(
-    root: Path, option: str, folder: str, paths: list[str] | None, listing: str | None, left_out: LeftOut
+    root: Path, option: str, folder: str, paths: list[str] | None, listing: str | None, left_out: SkippedEntries
 ) -> Tree:
     if paths is not None:
         return _select(paths, option, folder, listing, left_out)
@@ -106,12 +106,12 @@ def _read_split(
         raise refuse_split(root, option, folder)
     if tree := scan_classes(root, folder, left_out):
         return tree
-    raise OptionError(option, folder, f"has {describe_folder(root / folder)} in {root}", OF_A_TABLE)
+    raise OptionError(option, folder, f"has {describe_folder(root / folder)} in {root}", CLASSES_REMEDY)
 
 
 def _split_classes(root: Path, folder: str, given: dict, paths: list[str] | None, listing: str | None) -> Listing:
     """Return the images of a tree class/file, split by `split`. folder: folder of the classes, relative to `root`."""
-    split, left_out = read_split(given), LeftOut()
+    split, left_out = read_split(given), SkippedEntries()
     if paths is not None:
         tree = _select(paths, "train", folder, listing, left_out)
     elif (root / folder).is_dir():
@@ -120,7 +120,7 @@ def _split_classes(root: Path, folder: str, given: dict, paths: list[str] | None
         problem = f"is not a folder in {root}, which has {describe_folder(root)}"
         raise OptionError("train", folder, problem, "give the folder of the classes")
     if not tree:
-        raise OptionError("folder", str(root / folder), f"has {describe_folder(root / folder)}", OF_A_TABLE)
+        raise OptionError("folder", str(root / folder), f"has {describe_folder(root / folder)}", CLASSES_REMEDY)
     classes = tuple(sorted(tree))
     if splits := [name for name in classes if is_split_name(name)]:
         _refuse_split_twice(classes, splits, given)
@@ -128,7 +128,7 @@ def _split_classes(root: Path, folder: str, given: dict, paths: list[str] | None
         raise OptionError("folder", str(root / folder), f"has an empty class {empty[0]}", "add images or remove it")
     labelled = [(path, label) for label, name in enumerate(classes) for path in sorted(tree[name])]
     depth = len(Path(folder).parts) + 1
-    groups = find_groups([str(PurePosixPath(*PurePosixPath(path).parts[depth:])) for path, _ in labelled], split)
+    groups = extract_groups([str(PurePosixPath(*PurePosixPath(path).parts[depth:])) for path, _ in labelled], split)
     entries = [Entry(path, "", label, group) for (path, label), group in zip(labelled, groups, strict=True)]
     loose = describe_loose_files(root, folder) if paths is None else ()
     return split_listing(Listing(root, classes, entries, remarks=(*loose, *left_out.describe())), given)
@@ -149,7 +149,7 @@ def _read_listing(path: str | None) -> list[str]:
     return [path for path in paths if path and not path.endswith("/")]
 
 
-def _select(paths: list[str], option: str, folder: str, listing: str | None, left_out: LeftOut) -> Tree:
+def _select(paths: list[str], option: str, folder: str, listing: str | None, left_out: SkippedEntries) -> Tree:
     tree = select_classes(paths, folder, listing, left_out)
     if not tree:
         remedy = "give the path of the split in the archives"

@@ -67,7 +67,7 @@ def answer(
     else:
         found = rank(runs, time_to_accuracy, real, batch_sizes, datasets)
     found.append(describe_largest(batch_search))
-    # Doubts about the order of the frameworks come before it.
+    # ClockFaults about the order of the frameworks come before it.
     in_doubt = are_mostly_disturbed(planned)
     found = [describe_disturbed(planned)] * in_doubt + found
     found = [describe_stale(planned), *found]

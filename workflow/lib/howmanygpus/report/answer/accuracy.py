@@ -15,7 +15,7 @@ from howmanygpus.report.answer.names import (
 from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows.counting import name_count
-from howmanygpus.report.tables.time_to_accuracy import find_hardest, summarize_time_to_accuracy
+from howmanygpus.report.tables.time_to_accuracy import choose_hardest_threshold, summarize_time_to_accuracy
 
 
 def answer_accuracy(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.DataFrame) -> list[str]:
@@ -33,7 +33,7 @@ def answer_accuracy(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.DataFr
     if sure.empty:
         none = [f"No configuration reached a threshold of {metric} in all its repeats."] if any_reached.any() else []
         return [*none, *never, *name_best_quality(runs, table, datasets)]
-    hardest = find_hardest(sure)
+    hardest = choose_hardest_threshold(sure)
     candidates = sure[sure["threshold"] == hardest].sort_values("time_s_median", kind="stable")
     fastest, goal = candidates.iloc[0], f"{metric} {hardest:g}"
     lines = [

@@ -7,7 +7,7 @@ from howmanygpus.report.rows.counting import name_count
 
 NOT_RUN, MISSING = "not_run", "missing"
 NOT_YET = "not run yet"
-MOST_REASONS = 12
+MAX_REASONS_NAMED = 12
 
 
 def describe_grid(runs: pd.DataFrame, decision: GridDecision | None) -> list[str]:
@@ -29,6 +29,8 @@ def describe_grid(runs: pd.DataFrame, decision: GridDecision | None) -> list[str
         rows = runs[(runs["status"] == status) & (runs["reason"] != NOT_YET)]
         counts = rows["reason"].value_counts()
         named = [f"{reason} ({name_count(count, 'run')})" for reason, count in counts.items()]
-        more = [f"and {len(named) - MOST_REASONS} more reasons in runs.tsv"] if len(named) > MOST_REASONS else []
-        lines += [f"{title}: {'; '.join(named[:MOST_REASONS] + more)}."] if named else []
+        more = (
+            [f"and {len(named) - MAX_REASONS_NAMED} more reasons in runs.tsv"] if len(named) > MAX_REASONS_NAMED else []
+        )
+        lines += [f"{title}: {'; '.join(named[:MAX_REASONS_NAMED] + more)}."] if named else []
     return lines

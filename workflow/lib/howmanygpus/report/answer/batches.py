@@ -8,7 +8,7 @@ from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.tables.batch_sizes import CURVE
 
-MOST_KNEES = 6
+MAX_KNEES_NAMED = 6
 NO_KNEE = "none up to"
 
 
@@ -16,7 +16,7 @@ def answer_batches(batch_sizes: pd.DataFrame) -> list[str]:
     """Describe the batch sizes of a study by its table of that name; nothing if no curve has two of them."""
     table = add_series(choose_inputs(batch_sizes))
     sound = table[(table["num_repeats"] > 0) & (table["num_failed"] == 0)]
-    known = _find_knees(table).sort_values("images_per_s_median", ascending=False, kind="stable")
+    known = _select_knees(table).sort_values("images_per_s_median", ascending=False, kind="stable")
     if known.empty:
         return []
     fastest = sound.sort_values("images_per_s_median", ascending=False, kind="stable").iloc[0]
@@ -24,7 +24,7 @@ def answer_batches(batch_sizes: pd.DataFrame) -> list[str]:
     return [line for line in (_describe_knees(known, table), _describe_doubling(curve), _describe_noise(table)) if line]
 
 
-def _find_knees(table: pd.DataFrame) -> pd.DataFrame:
+def _select_knees(table: pd.DataFrame) -> pd.DataFrame:
     """Return the knee of each curve with several sizes; for a curve without a knee, the largest batch."""
     is_knee, curves = table["is_knee"].astype(bool), [table[name] for name in CURVE]
     is_last = table["global_batch_size"] == table.groupby(CURVE, dropna=False)["global_batch_size"].transform("max")
@@ -33,14 +33,14 @@ def _find_knees(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _describe_knees(known: pd.DataFrame, table: pd.DataFrame) -> str:
-    parts = [_describe_knee(row) for _, row in known.head(MOST_KNEES).iterrows()]
-    more = [f"and {len(known) - MOST_KNEES} more in batch_sizes.tsv"] if len(known) > MOST_KNEES else []
+    parts = [_describe_knee(row) for _, row in known.head(MAX_KNEES_NAMED).iterrows()]
+    more = [f"and {len(known) - MAX_KNEES_NAMED} more in batch_sizes.tsv"] if len(known) > MAX_KNEES_NAMED else []
     text = f"Knee, the smallest global batch within 5 % of the best rate: {'; '.join(parts + more)}."
     return f"{text} Where there is none, a larger batch may be faster." if NO_KNEE in text else text
 
 
 def _describe_knee(row: pd.Series) -> str:
-    """Name the knee of a curve and its range. row: a row of _find_knees."""
+    """Name the knee of a curve and its range. row: a row of _select_knees."""
     lowest, highest = row["knee_lowest"], row["knee_highest"]
     name = f"{row['series']} on {name_devices(row)}"
     if not row["is_knee"]:
@@ -66,10 +66,10 @@ def _describe_doubling(curve: pd.DataFrame) -> str:
         f"{larger['global_batch_size']} instead of {base['global_batch_size']} images a batch: the rate changes by "
         f"{gain - 1:+.0%} ({base['images_per_s_median']:,.0f} to {larger['images_per_s_median']:,.0f} images/s)"
     )
-    return f"{text}{_describe_cost(base, larger)}."
+    return f"{text}{describe_cost(base, larger)}."
 
 
-def _describe_cost(base: pd.Series, larger: pd.Series) -> str:
+def describe_cost(base: pd.Series, larger: pd.Series) -> str:
     """Say how many more images the larger batch needs to reach the target, and how much more time."""
     if pd.isna(base["images_to_target_median"]) or not larger["num_judged"]:
         return ""

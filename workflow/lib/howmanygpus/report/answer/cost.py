@@ -2,14 +2,14 @@
 
 import pandas as pd
 
-from howmanygpus.report.answer.names import CONFIGURATION, describe_reached, find_repeats, name_configuration
+from howmanygpus.report.answer.names import CONFIGURATION, describe_reached, name_configuration, select_repeats
 from howmanygpus.report.outcomes import UNDECIDED
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 PURPOSES = {"run": "runs", "gate": "parity gate", "probe": "probe", "allreduce": "all-reduce"}
 PURPOSES |= {"batch_search": "searches for the largest batch"}
 PURPOSES |= {"allocation": "packed allocations"}
-NOT_IN_VAIN = (
+NOT_WASTED = (
     *("completed", "clock_mismatch", "suspended", "diverged", "out_of_memory", "unsupported", "failed_parity"),
     *("running", "ended"),
 )
@@ -39,7 +39,7 @@ def describe_bill(jobs: pd.DataFrame) -> str:
 
 def has_failed_itself(statuses: pd.Series) -> pd.Series:
     """Return whether each job ended without an outcome, so that its time was wasted."""
-    return ~statuses.isin(NOT_IN_VAIN)
+    return ~statuses.isin(NOT_WASTED)
 
 
 def describe_counting(jobs: pd.DataFrame) -> str:
@@ -72,7 +72,7 @@ def name_cheapest(runs: pd.DataFrame, table: pd.DataFrame, candidates: pd.DataFr
     if len(priced) == len(candidates) and priced["until_median"].notna().all() and runs["currency"].nunique() == 1:
         best = priced.sort_values("until_median", kind="stable").iloc[0]
         unit = runs["currency"].dropna().iloc[0]
-        repeats = find_repeats(judged, best)["cost"].count()
+        repeats = select_repeats(judged, best)["cost"].count()
         scope = "one repeat" if repeats == 1 else f"medians of {repeats} repeats"
         return (
             f"Cheapest to {goal}: {name_configuration(best)}: {best['until_median']:.3g} {unit} until it was reached, "

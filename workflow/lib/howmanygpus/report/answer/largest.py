@@ -5,7 +5,7 @@ import pandas as pd
 from howmanygpus.report.answer.names import add_series
 from howmanygpus.report.rows.counting import name_count
 
-MOST_NAMED = 6
+MAX_SERIES_NAMED = 6
 LIMITS = {
     "memory": "memory",
     "host_memory": "memory of the host",
@@ -19,8 +19,8 @@ def describe_largest(batch_search: pd.DataFrame | None) -> str:
         return ""
     series = batch_search.drop_duplicates(["framework", "variant", "precision", "device"])
     series = add_series(series.assign(input="arrays"))
-    parts = [_describe(row) for _, row in series.head(MOST_NAMED).iterrows()]
-    more = [f"and {len(series) - MOST_NAMED} more in batch_search.tsv"] if len(series) > MOST_NAMED else []
+    parts = [_describe(row) for _, row in series.head(MAX_SERIES_NAMED).iterrows()]
+    more = [f"and {len(series) - MAX_SERIES_NAMED} more in batch_search.tsv"] if len(series) > MAX_SERIES_NAMED else []
     return f"Largest batch that fits on one device: {'; '.join(parts + more)}."
 
 

@@ -43,14 +43,14 @@ def name_spread(row: pd.Series, median: str, unit: str, digits: str) -> str:
     return f"{value} (median of {row['num_repeats']} repeats, {low:{digits}} to {high:{digits}})"
 
 
-def find_repeats(runs: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
+def select_repeats(runs: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
     """Return the planned runs of a configuration."""
     return runs[(runs[CONFIGURATION] == row[CONFIGURATION]).all(axis=1)]
 
 
 def describe_quality(runs: pd.DataFrame, row: pd.Series, datasets: pd.DataFrame) -> str:
     """Name the quality that a configuration reached at the end of training, and that of a guess."""
-    repeats = find_repeats(runs, row)
+    repeats = select_repeats(runs, row)
     reached = repeats["quality_last"].dropna().astype(float)
     if reached.empty:
         reasons = repeats.loc[repeats["status"] == "completed", "reason"].dropna()
@@ -61,7 +61,7 @@ def describe_quality(runs: pd.DataFrame, row: pd.Series, datasets: pd.DataFrame)
     guessed = describe_guess(metric, row, datasets)
     area = describe_area(metric, repeats)
     text = f" It ends at a test {name_metric(metric)} of {reached.mean():.3g} {scope}{area}; {guessed}."
-    return text + warn_of_guessing(metric, reached.mean(), find_guess(row, datasets))
+    return text + warn_of_guessing(metric, reached.mean(), read_guess_quality(row, datasets))
 
 
 def describe_area(metric: str, repeats: pd.DataFrame) -> str:
@@ -72,7 +72,7 @@ def describe_area(metric: str, repeats: pd.DataFrame) -> str:
 
 def describe_reached(runs: pd.DataFrame, row: pd.Series) -> str:
     """Name the mean quality that a configuration reached at the end, in a few words; nothing if it is not known."""
-    repeats = find_repeats(runs, row)
+    repeats = select_repeats(runs, row)
     reached = repeats["quality_last"].dropna().astype(float)
     return (
         f", ending at a test {name_metric(repeats['quality_metric'].dropna().iloc[0])} of {reached.mean():.3g}"
@@ -81,14 +81,14 @@ def describe_reached(runs: pd.DataFrame, row: pd.Series) -> str:
     )
 
 
-def find_guess(row: pd.Series, datasets: pd.DataFrame) -> float:
+def read_guess_quality(row: pd.Series, datasets: pd.DataFrame) -> float:
     """Return the quality of a guess on the images of a row; nan if it is not known."""
     guesses = datasets.loc[datasets["input"] == row["input"], "quality_of_guess"].dropna().astype(float)
     return guesses.iloc[0] if len(guesses) and np.isfinite(guesses.iloc[0]) else np.nan
 
 
 def describe_guess(metric: str, row: pd.Series, datasets: pd.DataFrame) -> str:
-    guess = find_guess(row, datasets)
+    guess = read_guess_quality(row, datasets)
     if np.isnan(guess):
         return "that of the majority class is not known"
     if metric == "accuracy":
@@ -106,7 +106,7 @@ def warn_of_guessing(metric: str, reached: float, guess: float) -> str:
 
 def describe_shortfall(runs: pd.DataFrame, row: pd.Series) -> str:
     """Say how many of the planned repeats of a configuration have no result yet, and how many were disturbed."""
-    repeats = find_repeats(runs, row)
+    repeats = select_repeats(runs, row)
     done = int((repeats["status"] == "completed").sum())
     have = "has" if done == 1 else "have"
     text = "" if done == len(repeats) else f" Only {done} of {len(repeats)} planned repeats {have} completed."

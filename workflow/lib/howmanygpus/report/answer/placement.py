@@ -8,7 +8,7 @@ from howmanygpus.report.outcomes import name_nodes
 from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.tables.placement import compare_placements
 
-MOST_SERIES = 6
+MAX_PLACEMENTS_NAMED = 6
 UNKNOWN = "What it costs to spread devices over nodes is not known: no device count has completed on several."
 
 
@@ -26,8 +26,12 @@ def answer_placement(runs: pd.DataFrame) -> list[str]:
         return [UNKNOWN]
     sound = sound.sort_values(["num_gpus", "num_nodes", "images_per_s_median"], ascending=False, kind="stable")
     chosen = sound.drop_duplicates("series").sort_values("images_per_s_median", ascending=False, kind="stable")
-    parts = [_describe(row) for _, row in chosen.head(MOST_SERIES).iterrows()]
-    more = [f"and {len(chosen) - MOST_SERIES} more in placement.tsv"] if len(chosen) > MOST_SERIES else []
+    parts = [_describe(row) for _, row in chosen.head(MAX_PLACEMENTS_NAMED).iterrows()]
+    more = (
+        [f"and {len(chosen) - MAX_PLACEMENTS_NAMED} more in placement.tsv"]
+        if len(chosen) > MAX_PLACEMENTS_NAMED
+        else []
+    )
     return [f"Spread over nodes: {'; '.join(parts + more)}."]
 
 

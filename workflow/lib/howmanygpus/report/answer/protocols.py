@@ -6,9 +6,9 @@ from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.published.protocols import WORDS
 from howmanygpus.report.rows.counting import name_count
-from howmanygpus.report.tables.protocols import CELL, NO, QUALITY, RATE
+from howmanygpus.report.tables.protocols import CONFIGURATION, NO, QUALITY, RATE
 
-MOST_FRAMEWORKS = 8
+MAX_FRAMEWORKS_NAMED = 8
 
 
 def describe_protocols(protocols: pd.DataFrame) -> list[str]:
@@ -22,7 +22,7 @@ def describe_protocols(protocols: pd.DataFrame) -> list[str]:
 
 def _describe(rows: pd.DataFrame) -> str:
     # Several rows of one protocol are about the same configuration, by different measures.
-    counts = rows.groupby(CELL, sort=False)["framework"].nunique().reset_index()
+    counts = rows.groupby(CONFIGURATION, sort=False)["framework"].nunique().reset_index()
     shown = counts.sort_values(["num_gpus", "framework"], ascending=False, kind="stable").iloc[0]
     devices = name_count(shown["num_gpus"], f"{shown['device']} device")
     where = f"{devices} x {name_count(shown['per_device_batch_size'], 'image')}, {shown['input']} {shown['precision']}"
@@ -32,11 +32,13 @@ def _describe(rows: pd.DataFrame) -> str:
 
 def _describe_measure(rows: pd.DataFrame, shown: pd.Series) -> str:
     """Say how one measure changes in the shown configuration, and in how many configurations the order changes."""
-    own = rows[(rows[CELL] == shown[CELL]).all(axis=1)].sort_values("fair_rank", kind="stable")
+    own = rows[(rows[CONFIGURATION] == shown[CONFIGURATION]).all(axis=1)].sort_values("fair_rank", kind="stable")
     if own.empty:
         return ""
-    effects = [_describe_effect(row) for _, row in own.head(MOST_FRAMEWORKS).iterrows()]
-    effects += [f"and {len(own) - MOST_FRAMEWORKS} more in protocols.tsv"] if len(own) > MOST_FRAMEWORKS else []
+    effects = [_describe_effect(row) for _, row in own.head(MAX_FRAMEWORKS_NAMED).iterrows()]
+    effects += (
+        [f"and {len(own) - MAX_FRAMEWORKS_NAMED} more in protocols.tsv"] if len(own) > MAX_FRAMEWORKS_NAMED else []
+    )
     return f"{_name_measure(own.iloc[0])} {', '.join(effects)}{_describe_order(rows, shown)}."
 
 
@@ -59,14 +61,14 @@ def _describe_effect(row: pd.Series) -> str:
 
 def _describe_order(rows: pd.DataFrame, shown: pd.Series) -> str:
     """Say whether the order of frameworks changes, with the orders of one configuration in which it does."""
-    known = rows[rows["order_changes"].notna()].drop_duplicates(CELL)
+    known = rows[rows["order_changes"].notna()].drop_duplicates(CONFIGURATION)
     changed = known[known["order_changes"] != NO]
     if known.empty:
         return ""
     if changed.empty:
         scope = "" if len(known) == 1 else f" in all {len(known)} configurations"
         return f"; the order of frameworks stays the same{scope}"
-    same = changed[(changed[CELL] == shown[CELL]).all(axis=1)]
+    same = changed[(changed[CONFIGURATION] == shown[CONFIGURATION]).all(axis=1)]
     row = (same if len(same) else changed).iloc[0]
     scope = "" if len(known) == 1 else f" in {len(changed)} of {len(known)} configurations"
     where = "" if len(same) else f" on {name_count(row['num_gpus'], 'device')}"

@@ -6,12 +6,12 @@ from howmanygpus.report.inputs import choose_inputs, is_program, is_real
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.learning import name_own_rates
-from howmanygpus.report.trajectory import has_left
+from howmanygpus.report.trajectory import has_unexplained_losses
 
 FINAL = ("unsupported", "failed_parity", "diverged", "out_of_memory", "clock_mismatch", "suspended", "not_run")
 """Statuses of runs without a rate that no further call of snakemake would change."""
-MOST_REASONS = 3
-MOST_DISTURBED = 0.5
+MAX_REASONS_NAMED = 3
+DISTURBED_WARNING_FRAC = 0.5
 REPEAT = ".venv/bin/python workflow/scripts/retry_runs.py --disturbed"
 """Command that sets disturbed runs aside, before the study whose runs are meant."""
 
@@ -53,9 +53,9 @@ def describe_stale(runs: pd.DataFrame) -> str:
         return ""
     reasons = stale["stale_because"].fillna(stale["reason"]).value_counts()
     named = [f"{reason} ({name_count(count, 'run')})" for reason, count in reasons.items()]
-    more = [f"and {len(named) - MOST_REASONS} more reasons in runs.tsv"] if len(named) > MOST_REASONS else []
+    more = [f"and {len(named) - MAX_REASONS_NAMED} more reasons in runs.tsv"] if len(named) > MAX_REASONS_NAMED else []
     are = "is" if len(stale) == 1 else "are"
-    text = f"{len(stale)} of {name_count(len(runs), 'run')} {are} stale: {'; '.join(named[:MOST_REASONS] + more)}."
+    text = f"{len(stale)} of {name_count(len(runs), 'run')} {are} stale: {'; '.join(named[:MAX_REASONS_NAMED] + more)}."
     counted = len(stale) - int(is_other.sum())
     text += f" {name_count(counted, 'run')} with the settings of this config count here." if counted else ""
     return f"{text} Only a call without the target available repeats stale runs."
@@ -85,8 +85,10 @@ def describe_nothing(planned: pd.DataFrame) -> str:
     ended = f"All runs{on_images} have ended, and none gave an answer"
     text = ended if is_possible else f"No run{on_images} of this study can give an answer"
     reasons = [f"{reason} ({name_count(count, 'run')})" for reason, count in runs["reason"].value_counts().items()]
-    more = [f"and {len(reasons) - MOST_REASONS} more reasons in runs.tsv"] if len(reasons) > MOST_REASONS else []
-    return f"{text}: {'; '.join(reasons[:MOST_REASONS] + more)}."
+    more = (
+        [f"and {len(reasons) - MAX_REASONS_NAMED} more reasons in runs.tsv"] if len(reasons) > MAX_REASONS_NAMED else []
+    )
+    return f"{text}: {'; '.join(reasons[:MAX_REASONS_NAMED] + more)}."
 
 
 def describe_data(runs: pd.DataFrame, datasets: pd.DataFrame) -> str:
@@ -166,7 +168,7 @@ def describe_devices(runs: pd.DataFrame) -> list[str]:
 def are_mostly_disturbed(runs: pd.DataFrame) -> bool:
     """Whether other work disturbed half or more of the runs, so that it may have decided their order."""
     known = runs.loc[runs["disturbed"].notna(), "disturbed"]
-    return len(known) > 0 and bool(known.eq(True).mean() >= MOST_DISTURBED)
+    return len(known) > 0 and bool(known.eq(True).mean() >= DISTURBED_WARNING_FRAC)
 
 
 def describe_disturbed(runs: pd.DataFrame) -> str:
@@ -192,7 +194,7 @@ def describe_trajectories(runs: pd.DataFrame) -> str:
     compared = runs[runs["trajectory"].notna()]
     if compared.empty:
         return ""
-    apart = compared[has_left(compared)]
+    apart = compared[has_unexplained_losses(compared)]
     if apart.empty:
         return f"The losses of the first epoch coincide in all {len(compared)} runs that can be compared."
     names = ", ".join(sorted(apart["framework"].unique()))

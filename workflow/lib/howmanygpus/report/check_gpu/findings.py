@@ -45,7 +45,7 @@ def add_telemetry(rates: pd.DataFrame, on_gpu: bool, results: Path = Path()) -> 
     return summaries
 
 
-def find_growing(plan: dict, results: Path = Path()) -> list[str]:
+def list_completed_at_largest(plan: dict, results: Path = Path()) -> list[str]:
     """Return the frameworks whose run with the largest batch size of the plan completed."""
     outcomes = list(read_outcomes(plan, results))
     largest = max(outcome.identity["per_device_batch_size"] for outcome in outcomes)
@@ -70,11 +70,11 @@ def find_largest(batches: pd.DataFrame, most: int, on_gpu: bool, why: str) -> li
         row |= {key: None if best is None else best[key] for key in ("peak_memory_gib", "images_per_s")}
         row |= {"next": None if end is None else end["per_device_batch_size"]}
         row |= {"status": "" if end is None else end["status"], "reason": "" if end is None else end["reason"]}
-        found.append(row | {"problem": _find_batch_problem(row, most, on_gpu, why)})
+        found.append(row | {"problem": _explain_batch(row, most, on_gpu, why)})
     return found
 
 
-def _find_batch_problem(row: dict, most: int, on_gpu: bool, why: str) -> str:
+def _explain_batch(row: dict, most: int, on_gpu: bool, why: str) -> str:
     if row["status"] in (EXPECTED_END, "unsupported"):
         return ""
     if row["status"] == "missing":

@@ -4,7 +4,7 @@ import json
 import statistics
 
 from howmanygpus.report.check_gpu.findings import explain_missing
-from howmanygpus.train.preflight.waits import UNSUPPORTED, WaitRun
+from howmanygpus.train.preflight.waits import UNSUPPORTED, RunWithoutWait
 
 COMPLETES_STEPS = "completes steps before they return on a CPU, so that there is nothing to wait for"
 STOPPED = ("running", "interrupted", "killed")
@@ -17,7 +17,7 @@ the machine also changes windows, but in both directions: 16 of 18 pairs differ 
 """
 
 
-def describe_wait(run: WaitRun, why: str) -> dict:
+def describe_wait(run: RunWithoutWait, why: str) -> dict:
     """Describe a run without wait. why: how it ended if it has no record.
 
     Keys: framework, status (empty if it was not done), with_wait_s and without_s (median seconds of a window, None if
@@ -29,7 +29,7 @@ def describe_wait(run: WaitRun, why: str) -> dict:
         return row | {"reason": COMPLETES_STEPS}
     if refusal := run.explain_refusal():
         return row | {"status": UNSUPPORTED, "reason": refusal}
-    record = run.find_outcome() or run.find_last_attempt()
+    record = run.read_outcome() or run.read_last_attempt()
     if record is None or record["status"] in STOPPED:
         return row | {"problem": explain_missing(why)}
     row |= {"status": record["status"], "reason": record["reason"]}
@@ -44,7 +44,7 @@ def describe_wait(run: WaitRun, why: str) -> dict:
     return row | {"problem": _describe_problem(*medians) if is_short else ""}
 
 
-def _read_windows(run: WaitRun) -> tuple[list[float], list[float]]:
+def _read_windows(run: RunWithoutWait) -> tuple[list[float], list[float]]:
     """Return the seconds of the measured windows that end with the wait, and of those after them, which do not."""
     events = [json.loads(line) for line in (run.folder / "events.jsonl").read_text().splitlines()]
     windows = [event for event in events if event["event"] == "window"]

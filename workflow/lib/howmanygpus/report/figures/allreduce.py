@@ -10,16 +10,16 @@ from howmanygpus.report.outcomes import name_nodes
 from howmanygpus.report.style import (
     MARKERS,
     add_note,
+    draw_empty_figure,
     label_lines,
     make_panels,
     mark_counts,
-    say_nothing_to_show,
 )
 
 TITLE = "All-reduce bandwidth"
 TABLES = ("allreduce",)
 NEEDS_PREFLIGHT = True
-LIGHTEST = 0.6
+LIGHTEST_GREY = 0.6
 """Grey of the smallest arrays; the largest are black. Colours are reserved for frameworks."""
 WIDTH = 56
 """Characters of a line below a panel."""
@@ -31,9 +31,9 @@ def draw(allreduce: pd.DataFrame) -> Figure:
     If some device count was measured on several numbers of nodes, each number of nodes has panels of its own.
     """
     if allreduce.empty:
-        return say_nothing_to_show("No study uses more than one device.")
+        return draw_empty_figure("No study uses more than one device.")
     sizes = sorted(allreduce["size_mib"].unique())
-    greys = [str(grey) for grey in np.linspace(LIGHTEST, 0, len(sizes)).round(3)]
+    greys = [str(grey) for grey in np.linspace(LIGHTEST_GREY, 0, len(sizes)).round(3)]
     styles = {
         size: {"color": grey, "marker": marker} for size, grey, marker in zip(sizes, greys, MARKERS, strict=False)
     }

@@ -13,15 +13,15 @@ from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
+    choose_styles,
     count_failed,
     describe_guess,
+    draw_empty_figure,
     label_lines,
     make_panels,
     mark_counts,
+    mark_disturbed,
     note_rates,
-    ring_disturbed,
-    say_nothing_to_show,
-    style_of,
 )
 
 TITLE = "What a larger batch buys and costs"
@@ -39,7 +39,7 @@ NOTES = {
     "noise_scale": "dotted: gradient noise scale",
     "never": "x: reached in only k/n repeats",
 }
-FAR = 16
+FAR_FACTOR = 16
 """A noise scale beyond the measured batches by this factor is written instead of drawn."""
 
 
@@ -48,10 +48,10 @@ def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     table = choose_inputs(batch_sizes)
     table = table[table.groupby("num_gpus")["num_repeats"].transform("sum") > 0]
     if table.empty:
-        return say_nothing_to_show(f"No run has completed with a rate; {SEE_GRID}.")
+        return draw_empty_figure(f"No run has completed with a rate; {SEE_GRID}.")
     table = table.assign(series=name_series(table, runs), is_largest_of_data=table["max_limit"] == "data_set")
     table = table.sort_values("global_batch_size")
-    styles, counts = style_of(table["series"]), sorted(table["num_gpus"].unique())
+    styles, counts = choose_styles(table["series"]), sorted(table["num_gpus"].unique())
     rows, guess = {RATE: "images/s over all devices"}, ""
     if (judged := table[table["num_judged"] > 0])["num_gpus"].nunique() == len(counts):
         first = judged.iloc[0]
@@ -64,14 +64,14 @@ def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     for axes, (name, count) in zip(panels, places, strict=True):
         axes.set_xlabel("images in a global batch")
         axes.set_ylabel(rows[name])
-        cells = table[table["num_gpus"] == count]
-        mark_counts(axes, cells["global_batch_size"])
+        configurations = table[table["num_gpus"] == count]
+        mark_counts(axes, configurations["global_batch_size"])
         if name == RATE:
-            _draw_rates(axes, cells, styles, 1.08 * table[f"{RATE}_max"].max())
+            _draw_rates(axes, configurations, styles, 1.08 * table[f"{RATE}_max"].max())
         else:
             # If fewer than half of the repeats never reached the target, the maximum is empty and the median is not.
             most = table[[f"{name}_median", f"{name}_max"]].astype(float).max(axis=None)
-            _draw_to_target(axes, cells, name, styles, most)
+            _draw_to_target(axes, configurations, name, styles, most)
     for note in _list_notes(table, len(rows) > 1):
         add_note(panels[-len(counts)], note)
     note_rates(panels[-len(counts)], table["series"])
@@ -87,15 +87,17 @@ def _list_notes(table: pd.DataFrame, has_target: bool) -> list[str]:
     return [NOTES[name] for name, rows in seen.items() if rows.any()]
 
 
-def _is_tried(cells: pd.DataFrame) -> pd.Series:
+def _is_tried(configurations: pd.DataFrame) -> pd.Series:
     """Return whether each batch was tried for the target. A batch that ran out of memory was not."""
-    return (cells["num_judged"] > 0) & ((cells["num_reached"] > 0) | (cells["num_out_of_memory"] == 0))
+    return (configurations["num_judged"] > 0) & (
+        (configurations["num_reached"] > 0) | (configurations["num_out_of_memory"] == 0)
+    )
 
 
-def _draw_rates(axes: Axes, cells: pd.DataFrame, styles: dict, top: float) -> None:
+def _draw_rates(axes: Axes, configurations: pd.DataFrame, styles: dict, top: float) -> None:
     axes.set_ylim(0, top)
     ends = {}
-    for series, line in cells[cells["num_repeats"] > 0].groupby("series"):
+    for series, line in configurations[configurations["num_repeats"] > 0].groupby("series"):
         colour = styles[series]["color"]
         sizes, median = _draw_line(axes, line, RATE, styles[series], top)
         count_failed(axes, sizes, median, line["num_repeats"], line["num_failed"], colour)
@@ -103,27 +105,27 @@ def _draw_rates(axes: Axes, cells: pd.DataFrame, styles: dict, top: float) -> No
     label_lines(axes, ends)
 
 
-def _draw_to_target(axes: Axes, cells: pd.DataFrame, name: str, styles: dict, most: float) -> None:
+def _draw_to_target(axes: Axes, configurations: pd.DataFrame, name: str, styles: dict, most: float) -> None:
     """Draw the cost of reaching the target by batch, crosses for batches that never did, and the noise scale."""
     top = 1.3 * most if pd.notna(most) else 1.0
     axes.set_ylim(0, top)
     ends = {}
-    for position, (series, line) in enumerate(cells[_is_tried(cells)].groupby("series")):
+    for position, (series, line) in enumerate(configurations[_is_tried(configurations)].groupby("series")):
         colour, height = styles[series]["color"], top * (0.96 - 0.08 * position)
         reached, never = line[line[f"{name}_median"].notna()], line[line[f"{name}_median"].isna()]
         _draw_line(axes, reached, name, styles[series], top)
         axes.plot(never["global_batch_size"], [height] * len(never), "x", color=colour, markersize=9, markeredgewidth=2)
         last = line.iloc[-1]
-        for cell in never[never["global_batch_size"] < last["global_batch_size"]].itertuples():
-            place = (cell.global_batch_size, height)
+        for configuration in never[never["global_batch_size"] < last["global_batch_size"]].itertuples():
+            place = (configuration.global_batch_size, height)
             axes.annotate(
-                _count(cell), place, (7, 0), textcoords="offset points", color=colour, fontsize=9, va="center"
+                _count(configuration), place, (7, 0), textcoords="offset points", color=colour, fontsize=9, va="center"
             )
         if pd.isna(last[f"{name}_median"]):
             ends[f"{_count(last)}  {series}"] = (last["global_batch_size"], height, colour)
         else:
             ends[series] = (last["global_batch_size"], last[f"{name}_median"], colour)
-    _draw_noise(axes, cells, styles)
+    _draw_noise(axes, configurations, styles)
     label_lines(axes, ends)
 
 
@@ -132,7 +134,7 @@ def _draw_line(axes: Axes, line: pd.DataFrame, name: str, style: dict, top: floa
     sizes, median = line["global_batch_size"], line[f"{name}_median"]
     most = line[f"{name}_max"].fillna(top).clip(upper=top)
     axes.errorbar(sizes, median, yerr=[median - line[f"{name}_min"], most - median], capsize=4, **style)
-    ring_disturbed(axes, sizes, median, line["num_disturbed"] > 0)
+    mark_disturbed(axes, sizes, median, line["num_disturbed"] > 0)
     for column, marker, size, width in (KNEE, FITS, BOUND) if name == RATE else (FITS, BOUND):
         chosen = line[column].astype(bool) & median.notna()
         look = {"markersize": size, "markerfacecolor": "none", "markeredgewidth": width, "color": style["color"]}
@@ -140,18 +142,18 @@ def _draw_line(axes: Axes, line: pd.DataFrame, name: str, style: dict, top: floa
     return sizes, median
 
 
-def _draw_noise(axes: Axes, cells: pd.DataFrame, styles: dict) -> None:
+def _draw_noise(axes: Axes, configurations: pd.DataFrame, styles: dict) -> None:
     """Draw the median noise scale of each series; write it instead if it is far from the measured batches."""
     low, high = axes.get_xlim()
-    for series, line in cells[cells["noise_scale"].notna()].groupby("series"):
+    for series, line in configurations[configurations["noise_scale"].notna()].groupby("series"):
         scale = line["noise_scale"].median()
-        if low / FAR < scale < high * FAR:
+        if low / FAR_FACTOR < scale < high * FAR_FACTOR:
             axes.axvline(scale, color=styles[series]["color"], linestyle=":", linewidth=1.5)
             axes.set_xlim(min(axes.get_xlim()[0], scale / 1.25), max(axes.get_xlim()[1], scale * 1.25))
         else:
             add_note(axes, f"gradient noise scale of {series}: {scale:.2g} images")
 
 
-def _count(cell: Any) -> str:
+def _count(configuration: Any) -> str:
     """Return the repeats that reached the target and all repeats, as text."""
-    return f"{cell.num_reached}/{cell.num_judged}"
+    return f"{configuration.num_reached}/{configuration.num_judged}"

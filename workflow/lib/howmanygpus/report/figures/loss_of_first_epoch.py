@@ -7,11 +7,18 @@ from matplotlib.figure import Figure
 from howmanygpus.report.inputs import is_real
 from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
-from howmanygpus.report.style import SEE_GRID, label_lines, make_panels, ring_disturbed, say_nothing_to_show, style_of
+from howmanygpus.report.style import (
+    SEE_GRID,
+    choose_styles,
+    draw_empty_figure,
+    label_lines,
+    make_panels,
+    mark_disturbed,
+)
 
 TITLE = "Training loss over the first epoch"
 TABLES = ("losses",)
-WIDEST = 9.0
+MAX_LINE_WIDTH = 9.0
 """Width of the first line in points. Each later line is narrower, so that lines that coincide can all be seen."""
 
 
@@ -20,9 +27,9 @@ def draw(losses: pd.DataFrame) -> Figure:
     real = losses[is_real(losses) & losses["loss"].notna()]
     real = real[real["repeat"] == real["repeat"].min()]
     if real.empty:
-        return say_nothing_to_show(f"No run on real images has recorded its first epoch; {SEE_GRID}.")
+        return draw_empty_figure(f"No run on real images has recorded its first epoch; {SEE_GRID}.")
     real = real.assign(series=name_series(real))
-    styles = style_of(real["series"])
+    styles = choose_styles(real["series"])
     panels = list(real.groupby(["num_gpus", "per_device_batch_size"]))
     titles = [f"{name_count(count, 'device')} x {name_count(size, 'image')}" for (count, size), _ in panels]
     figure, axes = make_panels(titles)
@@ -36,10 +43,10 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     ends, lines = {}, list(rows.sort_values("last_step").groupby("series"))
     for position, (series, line) in enumerate(lines):
         look = {key: styles[series][key] for key in ("color", "linestyle")}
-        width = WIDEST * (1 - position / len(lines)) + 0.8
+        width = MAX_LINE_WIDTH * (1 - position / len(lines)) + 0.8
         axes.plot(line["last_step"], line["loss"], linewidth=width, **look)
         last = line.iloc[[-1]]
-        ring_disturbed(axes, last["last_step"], last["loss"], last["disturbed"].eq(True))
+        mark_disturbed(axes, last["last_step"], last["loss"], last["disturbed"].eq(True))
         ends[series] = (line["last_step"].iloc[-1], line["loss"].iloc[-1], styles[series]["color"])
     axes.set_ylim(0, 1.08 * rows["loss"].max())
     axes.set_ylabel("training loss, mean of the window")

@@ -10,13 +10,13 @@ from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
+    choose_styles,
     count_failed,
+    draw_empty_figure,
     label_lines,
     make_panels,
     mark_counts,
-    ring_disturbed,
-    say_nothing_to_show,
-    style_of,
+    mark_disturbed,
 )
 
 TITLE = "The same devices on one node and on several"
@@ -30,10 +30,10 @@ def draw(placement: pd.DataFrame) -> Figure:
     table = choose_inputs(placement)
     table = table[table["num_repeats"] > 0]
     if not is_spread(table).any():
-        return say_nothing_to_show(f"No device count has completed on several numbers of nodes; {SEE_GRID}.")
+        return draw_empty_figure(f"No device count has completed on several numbers of nodes; {SEE_GRID}.")
     # The table has one row per number of nodes, but the names of series have no number of nodes.
     table = table.assign(series=name_series(table.assign(placement="")))
-    styles = style_of(table["series"])
+    styles = choose_styles(table["series"])
     panels = list(table.groupby(["num_gpus", "per_device_batch_size"]))
     figure, axes = make_panels(
         [f"{name_count(count, 'device')} x {name_count(size, 'image')}" for (count, size), _ in panels]
@@ -44,7 +44,7 @@ def draw(placement: pd.DataFrame) -> Figure:
         mark_counts(panel, table["num_nodes"])
         panel.set_ylim(0, 1.08 * rows["images_per_s_max"].max())
         panel.set_ylabel("images/s over all devices")
-        label_lines(panel, find_ends(rows, styles))
+        label_lines(panel, compute_line_ends(rows, styles))
     return figure
 
 
@@ -58,13 +58,13 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
         nodes, median = line["num_nodes"], line["images_per_s_median"]
         spread = [median - line["images_per_s_min"], line["images_per_s_max"] - median]
         axes.errorbar(nodes, median, yerr=spread, capsize=4, **styles[series])
-        ring_disturbed(axes, nodes, median, line["num_disturbed"] > 0)
+        mark_disturbed(axes, nodes, median, line["num_disturbed"] > 0)
         count_failed(axes, nodes, median, line["num_repeats"], line["num_failed"], styles[series]["color"])
     if is_spread(rows).any():
         add_note(axes, NOTE)
 
 
-def find_ends(rows: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:
+def compute_line_ends(rows: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:
     """Return the end of each line by its label: the series, and its rate on the most nodes relative to the fewest."""
     ends = {}
     for series, line in rows.sort_values("num_nodes").groupby("series"):

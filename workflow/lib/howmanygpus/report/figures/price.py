@@ -13,12 +13,12 @@ from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
     GREY,
+    choose_styles,
     describe_guess,
+    draw_empty_figure,
     make_panels,
+    mark_disturbed,
     note_rates,
-    ring_disturbed,
-    say_nothing_to_show,
-    style_of,
 )
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
@@ -34,7 +34,7 @@ def draw(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
     """Draw one row per configuration: a pale bar for the whole training, a strong one until the target."""
     prices = summarize_prices(runs, time_to_accuracy)
     if prices.empty:
-        return say_nothing_to_show(NOTHING)
+        return draw_empty_figure(NOTHING)
     figure, (axes,) = make_panels([describe_target(prices)], (8.4, 1.3 + 0.42 * len(prices)))
     draw_prices(axes, prices)
     return figure
@@ -56,7 +56,7 @@ def summarize_prices(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.D
         disturbed=priced["disturbed"].eq(True),
         time_s=priced["train_s"] + priced["eval_s"],
     )
-    cells = priced.groupby([*KEYS, "series", "currency", "global_batch_size"], as_index=False, sort=False).agg(
+    configurations = priced.groupby([*KEYS, "series", "currency", "global_batch_size"], as_index=False, sort=False).agg(
         cost=("cost", "median"),
         cost_min=("cost", "min"),
         cost_max=("cost", "max"),
@@ -67,19 +67,19 @@ def summarize_prices(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.D
         time_s=("time_s", "median"),
         is_disturbed=("disturbed", "any"),
     )
-    return add_target(cells, runs, time_to_accuracy).sort_values("cost", kind="stable").reset_index(drop=True)
+    return add_target(configurations, runs, time_to_accuracy).sort_values("cost", kind="stable").reset_index(drop=True)
 
 
-def add_target(cells: pd.DataFrame, runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
+def add_target(configurations: pd.DataFrame, runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
     """Add metric, target, and the median cost until the target of each configuration, if there is a threshold."""
     if time_to_accuracy.empty:
         metrics = runs["quality_metric"].dropna()
         metric = metrics.iloc[0] if len(metrics) else None
-        return cells.assign(cost_to_accuracy=None, target=None, metric=metric)
+        return configurations.assign(cost_to_accuracy=None, target=None, metric=metric)
     target = choose_threshold(time_to_accuracy)
     summary = summarize_time_to_accuracy(time_to_accuracy, "cost_to_accuracy")
     summary = summary[summary["threshold"] == target][[*KEYS, "time_s_median"]]
-    joined = cells.merge(summary.rename(columns={"time_s_median": "cost_to_accuracy"}), on=KEYS, how="left")
+    joined = configurations.merge(summary.rename(columns={"time_s_median": "cost_to_accuracy"}), on=KEYS, how="left")
     failed = runs.assign(failed=has_failed(runs["status"])).groupby(KEYS, as_index=False)["failed"].sum()
     metric = time_to_accuracy["metric"].iloc[0]
     return joined.merge(failed, on=KEYS, how="left").assign(target=target, metric=metric)
@@ -102,7 +102,7 @@ def name_rows(prices: pd.DataFrame) -> list[str]:
 
 def draw_prices(axes: Axes, prices: pd.DataFrame) -> None:
     """Draw the bars of summarize_prices, the cheapest on top."""
-    looks = style_of(prices["series"])
+    looks = choose_styles(prices["series"])
     colours = [looks[series]["color"] for series in prices["series"]]
     places = pd.Series(prices.index[::-1], index=prices.index)
     axes.barh(places, prices["cost"], height=BAR, color=colours, alpha=0.35)
@@ -113,7 +113,7 @@ def draw_prices(axes: Axes, prices: pd.DataFrame) -> None:
     for position, row in prices.iterrows():
         where = (row["cost_max"], places[position])
         axes.annotate(describe_price(row), where, (8, 0), textcoords="offset points", va="center", fontsize=9)
-    ring_disturbed(axes, prices["cost"], places, prices["is_disturbed"])
+    mark_disturbed(axes, prices["cost"], places, prices["is_disturbed"])
     axes.set_yticks(places, name_rows(prices))
     axes.set_ylim(-0.6, len(prices) - 0.4)
     axes.set_xlim(0, 2.1 * prices["cost_max"].max())

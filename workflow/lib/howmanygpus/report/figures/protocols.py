@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.published.protocols import describe_protocol
 from howmanygpus.report.rows.counting import name_count
-from howmanygpus.report.style import GREY, SEE_GRID, add_note, look_of, ring_disturbed, say_nothing_to_show
+from howmanygpus.report.style import GREY, SEE_GRID, add_note, draw_empty_figure, get_look, mark_disturbed
 from howmanygpus.report.tables.protocols import NO, QUALITY, RATE, YES
 
 TITLE = "Unfair protocols: what they change"
@@ -18,15 +18,15 @@ NEEDS_PROTOCOLS = True
 SHOWS_UNFAIR = True
 ROW = ["num_gpus", "framework", "per_device_batch_size", "input", "precision", "device"]
 ARROW = "\N{RIGHTWARDS ARROW}"
-PLACES_NOTE = f"1 {ARROW} 2: place among frameworks"
-BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
-DOUBT_NOTE = "?: within the spread, or one repeat"
+RANKS_NOTE = f"1 {ARROW} 2: place among frameworks"
+TEXT_BOX = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+UNSURE_NOTE = "?: within the spread, or one repeat"
 
 
 def draw(protocols: pd.DataFrame) -> Figure:
     """Draw a row of panels per protocol, one per measure: the ratio or the difference, with its range over repeats."""
     if protocols.empty:
-        return say_nothing_to_show(f"No run has completed both ways; {SEE_GRID}.")
+        return draw_empty_figure(f"No run has completed both ways; {SEE_GRID}.")
     own = protocols.assign(row=name_rows(protocols)).sort_values(ROW, ascending=False, kind="stable")
     groups = [own[own["protocol"] == name] for name in protocols["protocol"].unique()]
     measures = [[name for name in protocols["measure"].unique() if name in set(rows["measure"])] for rows in groups]
@@ -54,10 +54,10 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, places: dict[str, int]) -> None:
     middle = 1.0 if rows["effect"].iloc[0] == "ratio" else 0.0
     axes.axvline(middle, color=GREY, linestyle=":")
     for _, row in rows.iterrows():
-        (colour, marker), place = look_of(row["framework"]), places[row["row"]]
+        (colour, marker), place = get_look(row["framework"]), places[row["row"]]
         axes.hlines(place, row["effect_min"], row["effect_max"], color=colour, linewidth=3)
         axes.plot(row["effect_median"], place, marker, color=colour)
-        spot, look = (row["effect_max"], place), {"va": "center", "fontsize": 10, "bbox": BEHIND}
+        spot, look = (row["effect_max"], place), {"va": "center", "fontsize": 10, "bbox": TEXT_BOX}
         axes.annotate(name_effect(row), spot, (9, 0), textcoords="offset points", **look)
     low, high = min(rows["effect_min"].min(), middle), max(rows["effect_max"].max(), middle)
     reach = (high - low) or 0.1
@@ -66,10 +66,10 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, places: dict[str, int]) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.set_xlabel(name_axis(rows.iloc[0]))
     if has_other_place(rows).any():
-        add_note(axes, PLACES_NOTE)
+        add_note(axes, RANKS_NOTE)
     if (has_other_place(rows) & (rows["order_changes"] != YES)).any():
-        add_note(axes, DOUBT_NOTE)
-    ring_disturbed(axes, rows["effect_median"], rows["row"].map(places), rows["num_disturbed"] > 0)
+        add_note(axes, UNSURE_NOTE)
+    mark_disturbed(axes, rows["effect_median"], rows["row"].map(places), rows["num_disturbed"] > 0)
 
 
 def has_other_place(rows: pd.DataFrame) -> pd.Series:

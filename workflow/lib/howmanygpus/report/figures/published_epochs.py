@@ -11,13 +11,13 @@ from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
     add_note,
+    choose_styles,
     describe_guess,
     label_lines,
     make_panels,
     mark_counts,
+    mark_disturbed,
     note_rates,
-    ring_disturbed,
-    style_of,
 )
 
 TITLE = "Epochs by batch, published and measured"
@@ -69,7 +69,7 @@ def group_measured(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> list[Group]
         high=reached["epochs_to_target_max"],
         is_disturbed=reached["num_disturbed"] > 0,
     )
-    styles, groups = style_of(reached["series"]), []
+    styles, groups = choose_styles(reached["series"]), []
     for (device, count), rows in reached.groupby(["device", "num_gpus"], sort=True):
         target = f"{name_metric(rows['metric'].iloc[0])} {rows['target'].iloc[0]:g}"
         guess = describe_guess(choose_inputs(runs), "quality_metric")
@@ -90,7 +90,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict[str, dict]) -> None:
         if line["low"].notna().all():
             spread = [epochs - line["low"].astype(float), line["high"].astype(float).fillna(top) - epochs]
         axes.errorbar(sizes, epochs, yerr=spread, capsize=4, **styles[str(series)])
-        ring_disturbed(axes, sizes, epochs, line["is_disturbed"].astype(bool))
+        mark_disturbed(axes, sizes, epochs, line["is_disturbed"].astype(bool))
         ends[str(series)] = (sizes.iloc[-1], epochs.iloc[-1], styles[str(series)]["color"])
     note_rates(axes, rows["series"])
     axes.set_ylim(0, top)

@@ -17,7 +17,7 @@ from howmanygpus.report.published.panels import (
     title_published,
 )
 from howmanygpus.report.rows.series import name_series
-from howmanygpus.report.style import add_note, describe_guess, note_rates, ring_disturbed, style_of
+from howmanygpus.report.style import add_note, choose_styles, describe_guess, mark_disturbed, note_rates
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 TITLE = "Time and quality, published and measured"
@@ -72,17 +72,17 @@ def group_measured(runs: pd.DataFrame) -> list[tuple]:
         quality=done["quality_last"].astype(float),
         disturbed=done["disturbed"].eq(True),
     )
-    cells = done.groupby(CONFIGURATION, as_index=False, sort=False).agg(
+    configurations = done.groupby(CONFIGURATION, as_index=False, sort=False).agg(
         time_s=("time_s", "median"),
         quality=("quality", "mean"),
         quality_of_guess=("quality_of_guess", "first"),
         is_disturbed=("disturbed", "any"),
     )
-    cells[["threshold", "never"]] = None
-    styles, metric = style_of(cells["series"]), done["quality_metric"].iloc[0]
+    configurations[["threshold", "never"]] = None
+    styles, metric = choose_styles(configurations["series"]), done["quality_metric"].iloc[0]
     return [
         (title_measured(runs, device, "training and evaluations"), rows[COLUMNS], styles, metric)
-        for device, rows in cells.groupby("device", sort=False)
+        for device, rows in configurations.groupby("device", sort=False)
     ]
 
 
@@ -97,17 +97,17 @@ def group_thresholds(published: pd.DataFrame, runs: pd.DataFrame, time_to_accura
     times = time_to_accuracy.merge(thresholds.rename(columns={"quality_metric": "metric"}))
     if times.empty:
         return []
-    cells = summarize_time_to_accuracy(times)
-    reached = cells["num_reached"].astype(str) + " of " + cells["num_repeats"].astype(str)
-    cells = cells.assign(
-        series=name_series(cells, runs),
-        time_s=cells["time_s_median"].where(np.isfinite(cells["time_s_median"])),
+    configurations = summarize_time_to_accuracy(times)
+    reached = configurations["num_reached"].astype(str) + " of " + configurations["num_repeats"].astype(str)
+    configurations = configurations.assign(
+        series=name_series(configurations, runs),
+        time_s=configurations["time_s_median"].where(np.isfinite(configurations["time_s_median"])),
         quality=None,
-        never=cells["threshold"].map("{:g} in ".format) + reached + " repeats",
-        is_disturbed=cells["num_disturbed"] > 0,
+        never=configurations["threshold"].map("{:g} in ".format) + reached + " repeats",
+        is_disturbed=configurations["num_disturbed"] > 0,
     )
-    styles, groups = style_of(cells["series"]), []
-    for (device, metric, threshold), rows in cells.groupby(["device", "metric", "threshold"], sort=False):
+    styles, groups = choose_styles(configurations["series"]), []
+    for (device, metric, threshold), rows in configurations.groupby(["device", "metric", "threshold"], sort=False):
         title = title_measured(runs, device, f"training to test {name_metric(metric)} {threshold:g}")
         groups.append((title, rows[COLUMNS], styles, metric))
     return groups
@@ -120,12 +120,12 @@ def draw_times(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     axes.set_xlabel(f"time ({unit})")
     places, times = pd.Series(rows.index[::-1], index=rows.index), rows["time_s"] / scale
     axes.barh(places, times.fillna(0), height=BAR, color=colours)
-    ring_disturbed(axes, times, places, rows["is_disturbed"].astype(bool))
+    mark_disturbed(axes, times, places, rows["is_disturbed"].astype(bool))
     note_rates(axes, rows["series"])
-    for position, cell in rows[rows["time_s"].isna()].iterrows():
+    for position, configuration in rows[rows["time_s"].isna()].iterrows():
         where, colour = (0, places[position]), colours[position]
         axes.plot(*where, "x", color=colour, clip_on=False)
-        axes.annotate(cell["never"], where, (8, 0), textcoords="offset points", color=colour, va="center")
+        axes.annotate(configuration["never"], where, (8, 0), textcoords="offset points", color=colour, va="center")
     for position, time in times.dropna().items():
         where = (time, places[position])
         axes.annotate(f"{time:.3g}", where, (10, 0), textcoords="offset points", va="center", color=INK, fontsize=9)
@@ -142,14 +142,19 @@ def draw_times(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
 
 def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     """Draw a point per configuration; with only a threshold, a circle, or a cross if it was never reached."""
-    for position, (_, cell) in enumerate(rows.iterrows()):
+    for position, (_, configuration) in enumerate(rows.iterrows()):
         place = len(rows) - 1 - position
-        if pd.notna(cell["quality"]):
-            axes.plot(cell["quality"], place, "o", color=colours[position])
-            height, text = cell["quality"], f"{cell['quality']:.4g}"
+        if pd.notna(configuration["quality"]):
+            axes.plot(configuration["quality"], place, "o", color=colours[position])
+            height, text = configuration["quality"], f"{configuration['quality']:.4g}"
         else:
-            is_reached = pd.notna(cell["time_s"])
-            axes.plot(cell["threshold"], place, "D" if is_reached else "x", color=colours[position], markersize=8)
-            height, text = cell["threshold"], f"{'reached' if is_reached else 'not'} {cell['threshold']:g}"
+            is_reached = pd.notna(configuration["time_s"])
+            axes.plot(
+                configuration["threshold"], place, "D" if is_reached else "x", color=colours[position], markersize=8
+            )
+            height, text = (
+                configuration["threshold"],
+                f"{'reached' if is_reached else 'not'} {configuration['threshold']:g}",
+            )
         axes.annotate(text, (height, place), (8, 0), textcoords="offset points", va="center", color=INK, fontsize=9)
     axes.margins(x=0.25)

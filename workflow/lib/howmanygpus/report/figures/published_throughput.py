@@ -8,7 +8,15 @@ from matplotlib.figure import Figure
 from howmanygpus.report.inputs import is_real
 from howmanygpus.report.published.panels import NOTHING_MEASURED, style_published, title_measured, title_published
 from howmanygpus.report.rows.series import name_series
-from howmanygpus.report.style import GREY, add_note, label_lines, make_panels, mark_counts, ring_disturbed, style_of
+from howmanygpus.report.style import (
+    GREY,
+    add_note,
+    choose_styles,
+    label_lines,
+    make_panels,
+    mark_counts,
+    mark_disturbed,
+)
 from howmanygpus.report.tables.scaling import name_curve
 
 TITLE = "Throughput and speed-up, published and measured"
@@ -53,12 +61,12 @@ def group_published(published: pd.DataFrame) -> list[Group]:
         words += [f"{precision} precision," for precision in rows["precision"].dropna().unique()]
         more = " ".join([*words, f"{images} images" if pd.notna(images) else "images not stated"])
         title = title_published(hardware, rows["year"].iloc[0], more)
-        rows = tell_batches_apart(rows)
+        rows = add_batches_to_names(rows)
         groups.append((title, rows[COLUMNS], style_published(rows)))
     return groups
 
 
-def tell_batches_apart(rows: pd.DataFrame) -> pd.DataFrame:
+def add_batches_to_names(rows: pd.DataFrame) -> pd.DataFrame:
     """Add the images per device to the names of series that have several results for one number of devices."""
     if not rows.duplicated(["series", "num_gpus"]).any():
         return rows
@@ -80,7 +88,7 @@ def group_measured(scaling: pd.DataFrame, runs: pd.DataFrame) -> list[Group]:
         speedup=done["speedup"].where(done["baseline_num_gpus"] == 1),
         is_disturbed=done["num_disturbed"] > 0,
     )
-    styles, groups = style_of(rated["series"]), []
+    styles, groups = choose_styles(rated["series"]), []
     keys = ["device", "is_real", "scaling_mode", "fixed_batch_size"]
     for (device, real, mode, size), rows in rated.groupby(keys, sort=False):
         more = f"{name_curve(mode, size)}, {'real' if real else 'random'} images"
@@ -98,7 +106,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict[str, dict], column: 
         if column == "rate" and line[["low", "high"]].notna().all(axis=None):
             spread = [(line["rate"] - line["low"]).astype(float), (line["high"] - line["rate"]).astype(float)]
         axes.errorbar(line["num_gpus"].astype(int), line[column], yerr=spread, capsize=4, **styles[str(series)])
-        ring_disturbed(axes, line["num_gpus"].astype(int), line[column], line["is_disturbed"].astype(bool))
+        mark_disturbed(axes, line["num_gpus"].astype(int), line[column], line["is_disturbed"].astype(bool))
         ends[str(series)] = (int(line["num_gpus"].iloc[-1]), line[column].iloc[-1], colour)
     counts = known["num_gpus"].astype(int)
     if column == "speedup" and counts.max() > 1:

@@ -12,12 +12,12 @@ from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
+    choose_styles,
+    draw_empty_figure,
     label_lines,
     make_panels,
     name_guess,
     note_rates,
-    say_nothing_to_show,
-    style_of,
 )
 
 TITLE = "Test quality by epoch"
@@ -28,13 +28,13 @@ def draw(evaluations: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """Draw one panel per device count and batch size: means of the repeats, and bars from minimum to maximum."""
     real = evaluations[is_real(evaluations) & evaluations["quality"].notna()]
     if real.empty:
-        return say_nothing_to_show(f"No run on real images has been evaluated; {SEE_GRID}.")
+        return draw_empty_figure(f"No run on real images has been evaluated; {SEE_GRID}.")
     real = real.assign(series=name_series(real, runs))
-    styles = style_of(real["series"])
+    styles = choose_styles(real["series"])
     panels = list(real.groupby(["num_gpus", "per_device_batch_size"]))
     titles = [f"{name_count(count, 'device')} x {name_count(size, 'image')}" for (count, size), _ in panels]
     figure, axes = make_panels(titles)
-    limits = find_limits(real)
+    limits = compute_limits(real)
     for panel, (_, rows) in zip(axes, panels, strict=True):
         panel.set_ylim(*limits)
         panel.set_xlim(0, 1.03 * real["epoch"].max())
@@ -42,7 +42,7 @@ def draw(evaluations: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     return figure
 
 
-def find_limits(rows: pd.DataFrame) -> tuple[float, float]:
+def compute_limits(rows: pd.DataFrame) -> tuple[float, float]:
     """Return limits of the y axis that all panels share: from zero to beyond the largest value that is drawn."""
     values = rows[["quality", "quality_of_guess"]].astype(float).to_numpy()
     return 0.0, 1.05 * float(values[np.isfinite(values)].max())

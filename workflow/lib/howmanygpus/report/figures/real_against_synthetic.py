@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
-from howmanygpus.report.style import GREY, make_panels, ring_disturbed, say_nothing_to_show
+from howmanygpus.report.style import GREY, draw_empty_figure, make_panels, mark_disturbed
 
 TITLE = "Real against synthetic input"
 TABLES = ("runs",)
@@ -23,7 +23,7 @@ def draw(runs: pd.DataFrame) -> Figure:
     """Draw one panel per batch size, with one bar per series, device count and input."""
     rates = compare_inputs(runs)
     if rates.empty:
-        return say_nothing_to_show("No configuration has completed on more than one input.")
+        return draw_empty_figure("No configuration has completed on more than one input.")
     sizes, num_inputs = list(rates.groupby("per_device_batch_size")), count_inputs(rates)
     height = 0.9 + 0.275 * num_inputs * max(len(rows) for _, rows in sizes)
     figure, axes = make_panels(
@@ -39,9 +39,9 @@ def compare_inputs(runs: pd.DataFrame) -> pd.DataFrame:
     """Return median, minimum and maximum rate of configurations with two inputs or more; columns (input, statistic)."""
     runs = runs.assign(series=name_series(runs.assign(input="")))
     keys = ["per_device_batch_size", "series", "num_gpus"]
-    cells = runs.assign(disturbed=runs["disturbed"].eq(True)).groupby([*keys, "input"])
-    rates = cells["images_per_s"].agg(["median", "min", "max"])
-    rates["disturbed"] = cells["disturbed"].sum().where(rates["median"].notna())
+    configurations = runs.assign(disturbed=runs["disturbed"].eq(True)).groupby([*keys, "input"])
+    rates = configurations["images_per_s"].agg(["median", "min", "max"])
+    rates["disturbed"] = configurations["disturbed"].sum().where(rates["median"].notna())
     rates = rates.unstack("input").swaplevel(axis=1)
     rates = rates[[source for source in COLOURS if source in rates]]
     return rates.dropna(axis=1, how="all").dropna(thresh=2 * NUM_STATISTICS).reset_index()
@@ -61,7 +61,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, fastest: float) -> None:
         rates, places = rows[source], rows.index + BAR / 2 - (position + 0.5) * height
         spread = [rates["median"] - rates["min"], rates["max"] - rates["median"]]
         axes.barh(places, rates["median"], height=0.95 * height, color=colour, xerr=spread, ecolor=GREY, capsize=3)
-        ring_disturbed(axes, rates["median"], pd.Series(places, index=rates.index), rates["disturbed"] > 0)
+        mark_disturbed(axes, rates["median"], pd.Series(places, index=rates.index), rates["disturbed"] > 0)
         shares = rates["median"] / rows[sources[0]]["median"]
         for place, (_, rate), share in zip(places, rates.iterrows(), shares, strict=True):
             if pd.notna(rate["median"]):

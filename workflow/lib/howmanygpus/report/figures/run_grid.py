@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from howmanygpus.report.disturbance import OTHER_CPU_LIMIT
 from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.style import RING
-from howmanygpus.report.trajectory import has_left
+from howmanygpus.report.trajectory import has_unexplained_losses
 
 TITLE = "All runs by status"
 TABLES = ("runs",)
@@ -28,11 +28,11 @@ STATUS_COLOURS = {
 }
 FAILED_COLOUR = "#D55E00"
 """Colour of all other statuses, such as crashed, killed, interrupted and time_limit."""
-APART = "losses apart"
+LOSSES_DIFFER = "losses apart"
 """Status shown for a completed run whose losses differ from the others' by more than rounding explains."""
-APART_COLOUR = "#882255"
+LOSSES_DIFFER_COLOUR = "#882255"
 UNFAIR = "not comparable"
-SAYS_APART = "the losses of the first epoch differ from those of the others by more than rounding explains"
+LOSSES_DIFFER_TEXT = "the losses of the first epoch differ from those of the others by more than rounding explains"
 MAX_REASONS = 20
 WITHOUT_LOG = ("unsupported", "missing", "not_run")
 """Statuses of runs that were not started."""
@@ -42,20 +42,22 @@ COLUMN = ["num_gpus", "per_device_batch_size"]
 
 def draw(runs: pd.DataFrame) -> Figure:
     """Draw one square per configuration, and list the reasons of incomplete runs and of differing losses."""
-    runs = runs.assign(status=runs["status"].where(~has_left(runs) | (runs["status"] != "completed"), APART))
+    runs = runs.assign(
+        status=runs["status"].where(~has_unexplained_losses(runs) | (runs["status"] != "completed"), LOSSES_DIFFER)
+    )
     row = [*ROW, "placement"] if runs["placement"].nunique() > 1 else ROW
     rows = list(runs.groupby(row, sort=False).groups)
     columns = list(runs.groupby(COLUMN).groups)
-    cells = [
-        (columns.index(key[len(row) :]), rows.index(key[: len(row)]), cell)
-        for key, cell in runs.groupby([*row, *COLUMN], sort=False)
+    configurations = [
+        (columns.index(key[len(row) :]), rows.index(key[: len(row)]), configuration)
+        for key, configuration in runs.groupby([*row, *COLUMN], sort=False)
     ]
-    num_lines = max(len(write_lines(cell)) for _, _, cell in cells)
+    num_lines = max(len(write_lines(configuration)) for _, _, configuration in configurations)
     # The size of the squares; a saved figure includes everything around them.
     figure, axes = plt.subplots(figsize=(1.25 * len(columns), (0.25 + 0.17 * num_lines) * len(rows)))
     figure.subplots_adjust(0, 0, 1, 1)
-    for x, y, cell in cells:
-        draw_cell(axes, x, y, cell)
+    for x, y, configuration in configurations:
+        draw_configuration(axes, x, y, configuration)
     axes.set_xlim(0, len(columns))
     axes.set_ylim(len(rows), 0)
     axes.set_yticks([y + 0.5 for y in range(len(rows))], [" ".join(names) for names in rows])
@@ -73,32 +75,35 @@ def draw(runs: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_cell(axes: Axes, x: int, y: int, cell: pd.DataFrame) -> None:
+def draw_configuration(axes: Axes, x: int, y: int, configuration: pd.DataFrame) -> None:
     """Draw a square in the colour of its first status other than `completed`, if there is one, and name that status."""
-    status = find_status(cell)
-    colour = APART_COLOUR if status == APART else STATUS_COLOURS.get(status, FAILED_COLOUR)
-    is_disturbed = cell["disturbed"].eq(True).any()
+    status = find_status(configuration)
+    colour = LOSSES_DIFFER_COLOUR if status == LOSSES_DIFFER else STATUS_COLOURS.get(status, FAILED_COLOUR)
+    is_disturbed = configuration["disturbed"].eq(True).any()
     edge = {"edgecolor": RING, "linewidth": 2.5} if is_disturbed else {"edgecolor": "#BBBBBB", "linewidth": 0.5}
     axes.add_patch(Rectangle((x + 0.03, y + 0.05), 0.94, 0.9, facecolor=colour, **edge))
     # Black has the higher contrast on all other colours.
-    ink = "white" if colour == APART_COLOUR else "black"
-    text = "\n".join(write_lines(cell))
+    ink = "white" if colour == LOSSES_DIFFER_COLOUR else "black"
+    text = "\n".join(write_lines(configuration))
     axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=9.5, color=ink, linespacing=1.1)
 
 
-def find_status(cell: pd.DataFrame) -> str:
-    others = cell.loc[cell["status"] != "completed", "status"]
+def find_status(configuration: pd.DataFrame) -> str:
+    others = configuration.loc[configuration["status"] != "completed", "status"]
     return others.iloc[0] if len(others) else "completed"
 
 
-def write_lines(cell: pd.DataFrame) -> list[str]:
+def write_lines(configuration: pd.DataFrame) -> list[str]:
     """Return the lines of text in a square."""
-    done, disturbed = cell["status"].isin(["completed", APART]).sum(), int(cell["disturbed"].eq(True).sum())
-    status, differences = find_status(cell), cell["trajectory"].dropna().astype(float)
-    lines = [f"{done} of {len(cell)}", *[f"{disturbed} disturbed"] * (disturbed > 0)]
+    done, disturbed = (
+        configuration["status"].isin(["completed", LOSSES_DIFFER]).sum(),
+        int(configuration["disturbed"].eq(True).sum()),
+    )
+    status, differences = find_status(configuration), configuration["trajectory"].dropna().astype(float)
+    lines = [f"{done} of {len(configuration)}", *[f"{disturbed} disturbed"] * (disturbed > 0)]
     lines += [] if status == "completed" else [status.replace("_", " ")]
     lines += [f"loss {differences.max():.0e}"] if len(differences) else []
-    return lines + ([UNFAIR] if cell["protocol"].notna().any() else [])
+    return lines + ([UNFAIR] if configuration["protocol"].notna().any() else [])
 
 
 def list_reasons(runs: pd.DataFrame) -> list[str]:
@@ -107,7 +112,7 @@ def list_reasons(runs: pd.DataFrame) -> list[str]:
     # A column without any text has numbers.
     other = other.assign(reason=other["reason"].astype(object).fillna(""))
     lines = [*list_disturbed(runs), *list_unfair(runs)]
-    other = other.assign(reason=other["reason"].where(other["status"] != APART, SAYS_APART))
+    other = other.assign(reason=other["reason"].where(other["status"] != LOSSES_DIFFER, LOSSES_DIFFER_TEXT))
     for (status, reason), group in other.groupby(["status", "reason"], sort=False):
         run = group.iloc[0]
         example = f"{run['framework']} {run['variant']} {run['num_gpus']} x {run['per_device_batch_size']}"

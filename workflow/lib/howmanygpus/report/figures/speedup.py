@@ -13,20 +13,24 @@ from howmanygpus.report.style import (
     SEE_GRID,
     STAR_NOTE,
     add_note,
+    choose_styles,
     count_failed,
     describe_guess,
+    draw_empty_figure,
     label_lines,
     make_panels,
     mark_counts,
+    mark_disturbed,
+    mark_overhead,
     note_batches,
     note_rates,
-    ring_disturbed,
-    say_nothing_to_show,
-    star_machinery,
-    style_of,
 )
 from howmanygpus.report.tables.scaling import CURVE, is_baseline
-from howmanygpus.report.tables.time_to_accuracy import find_easiest, find_hardest, summarize_time_to_accuracy
+from howmanygpus.report.tables.time_to_accuracy import (
+    choose_easiest_threshold,
+    choose_hardest_threshold,
+    summarize_time_to_accuracy,
+)
 
 TITLE = "Speed-up of throughput and of time to accuracy"
 TABLES = ("scaling", "time_to_accuracy", "runs")
@@ -36,17 +40,17 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFra
     """Draw two panels per scaling curve, one for each speed-up; without thresholds, only that of throughput."""
     throughput = scaling[scaling["speedup"].notna() & is_real(scaling)]
     if throughput.empty:
-        return say_nothing_to_show(f"No run on real images has completed on the smallest device count; {SEE_GRID}.")
+        return draw_empty_figure(f"No run on real images has completed on the smallest device count; {SEE_GRID}.")
     throughput = throughput[throughput.groupby("curve")["num_gpus"].transform("nunique") > 1]
     if throughput.empty:
-        return say_nothing_to_show(f"No runs on real images have completed on two device counts; {SEE_GRID}.")
+        return draw_empty_figure(f"No runs on real images have completed on two device counts; {SEE_GRID}.")
     # Studies of probes and studies with `thresholds: []` have no times.
     has_times = len(time_to_accuracy) > 0
     threshold = choose_threshold(time_to_accuracy) if has_times else np.nan
     accuracy = compute_accuracy_speedup(throughput, time_to_accuracy, threshold)
     throughput = throughput.assign(series=name_series(throughput, runs))
     throughput["is_disturbed"] = accuracy["is_disturbed"]
-    styles = style_of(throughput["series"])
+    styles = choose_styles(throughput["series"])
     beside = describe_guess(time_to_accuracy)
     titles, panels = [], []
     for curve, rows in throughput.groupby("curve", sort=False):
@@ -65,7 +69,7 @@ def choose_threshold(time_to_accuracy: pd.DataFrame) -> float:
     """Return the hardest threshold that some configuration reached in most repeats, else the easiest of all."""
     summary = summarize_time_to_accuracy(time_to_accuracy)
     reached = summary[np.isfinite(summary["time_s_median"])]
-    return find_hardest(reached) if len(reached) else find_easiest(summary)
+    return choose_hardest_threshold(reached) if len(reached) else choose_easiest_threshold(summary)
 
 
 def compute_accuracy_speedup(
@@ -97,7 +101,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> Non
     if counts[0] < counts[-1] and not is_empty:
         axes.plot(counts, counts / counts[0], color=GREY, linestyle=":")
         ends["ideal"] = (counts[-1], counts[-1] / counts[0], GREY)
-    names = star_machinery(rows)
+    names = mark_overhead(rows)
     axes.set_xlabel("devices")
     if names.keys() != set(names.values()):
         add_note(axes, STAR_NOTE)
@@ -105,7 +109,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> Non
     note_rates(axes, rows["series"])
     for series, line in rows[rows[column].notna()].sort_values("num_gpus").groupby("series"):
         axes.plot(line["num_gpus"], line[column], **styles[series])
-        ring_disturbed(axes, line["num_gpus"], line[column], line["is_disturbed"])
+        mark_disturbed(axes, line["num_gpus"], line[column], line["is_disturbed"])
         if column == "speedup":
             counts_of = (line["num_repeats"], line["num_failed"], styles[series]["color"])
             count_failed(axes, line["num_gpus"], line[column], *counts_of)
@@ -121,13 +125,13 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> Non
     label_lines(axes, ends)
 
 
-def mark_never(axes: Axes, cells: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:
+def mark_never(axes: Axes, configurations: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:
     """Draw a cross for each device count that never reached the threshold, in one row per series above the x axis.
 
     Returns the right end of each row, by its name, for label_lines.
     """
     ends = {}
-    series = list(cells.groupby("series"))
+    series = list(configurations.groupby("series"))
     gap = min(0.09, 0.9 / max(len(series), 1)) * axes.get_ylim()[1]
     for row, (name, never) in enumerate(series):
         height, colour = gap * (row + 0.55), styles[name]["color"]

@@ -9,13 +9,13 @@ from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
     SEE_GRID,
+    choose_styles,
     count_failed,
+    draw_empty_figure,
     label_lines,
     make_panels,
     mark_counts,
-    ring_disturbed,
-    say_nothing_to_show,
-    style_of,
+    mark_disturbed,
 )
 
 TITLE = "Throughput by batch size"
@@ -30,9 +30,9 @@ def draw(runs: pd.DataFrame) -> Figure:
     measured = choose_inputs(runs)
     measured = measured[measured.groupby(CONFIGURATION)["images_per_s"].transform("count") > 0]
     if measured.empty:
-        return say_nothing_to_show(f"No run has completed with a rate; {SEE_GRID}.")
+        return draw_empty_figure(f"No run has completed with a rate; {SEE_GRID}.")
     measured = summarize(measured.assign(series=name_series(measured)))
-    styles = style_of(measured["series"])
+    styles = choose_styles(measured["series"])
     panels = list(measured.groupby("num_gpus"))
     figure, axes = make_panels([name_count(count, "device") for count, _ in panels])
     for panel, (_, rows) in zip(axes, panels, strict=True):
@@ -43,7 +43,7 @@ def draw(runs: pd.DataFrame) -> Figure:
             panel.errorbar(
                 sizes, median, yerr=[median - line["min"], line["max"] - median], capsize=4, **styles[series]
             )
-            ring_disturbed(panel, sizes, median, line["disturbed"] > 0)
+            mark_disturbed(panel, sizes, median, line["disturbed"] > 0)
             count_failed(panel, sizes, median, line["count"], line["failed"], styles[series]["color"])
             ends[series] = (sizes.iloc[-1], median.iloc[-1], styles[series]["color"])
         mark_counts(panel, measured["per_device_batch_size"])
@@ -55,7 +55,7 @@ def draw(runs: pd.DataFrame) -> Figure:
 
 def summarize(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the rates and numbers of repeats of each configuration."""
-    cells = runs.groupby(["num_gpus", "series", "per_device_batch_size"])
-    table = cells["images_per_s"].agg(["median", "min", "max", "count"])
-    table = table.join(cells[["failed", "disturbed"]].sum())
+    configurations = runs.groupby(["num_gpus", "series", "per_device_batch_size"])
+    table = configurations["images_per_s"].agg(["median", "min", "max", "count"])
+    table = table.join(configurations[["failed", "disturbed"]].sum())
     return table.reset_index()

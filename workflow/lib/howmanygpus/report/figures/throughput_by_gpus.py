@@ -12,15 +12,15 @@ from howmanygpus.report.style import (
     SEE_GRID,
     STAR_NOTE,
     add_note,
+    choose_styles,
     count_failed,
+    draw_empty_figure,
     label_lines,
     make_panels,
     mark_counts,
+    mark_disturbed,
+    mark_overhead,
     note_batches,
-    ring_disturbed,
-    say_nothing_to_show,
-    star_machinery,
-    style_of,
 )
 from howmanygpus.report.tables.scaling import is_baseline
 
@@ -33,9 +33,9 @@ def draw(scaling: pd.DataFrame) -> Figure:
     measured = choose_inputs(scaling)
     measured = measured[measured["num_repeats"] > 0]
     if measured.empty:
-        return say_nothing_to_show(f"No run has completed with a rate; {SEE_GRID}.")
+        return draw_empty_figure(f"No run has completed with a rate; {SEE_GRID}.")
     measured = measured.assign(series=name_series(measured))
-    styles = style_of(measured["series"])
+    styles = choose_styles(measured["series"])
     panels = list(measured.groupby("curve", sort=False))
     per_row = measured.groupby("scaling_mode")["curve"].nunique().max()
     figure, axes = make_panels([curve for curve, _ in panels], max_columns=min(per_row, 4))
@@ -45,7 +45,7 @@ def draw(scaling: pd.DataFrame) -> Figure:
 
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
-    ends, names = {}, star_machinery(rows)
+    ends, names = {}, mark_overhead(rows)
     # On the logarithmic axis, a line proportional to the devices is curved.
     counts, has_ideal = np.unique(rows["num_gpus"]), False
     axes.set_xlabel("devices")
@@ -57,7 +57,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
         median = line["images_per_s_median"]
         spread = [median - line["images_per_s_min"], line["images_per_s_max"] - median]
         axes.errorbar(line["num_gpus"], median, yerr=spread, capsize=4, **style)
-        ring_disturbed(axes, line["num_gpus"], median, line["num_disturbed"] > 0)
+        mark_disturbed(axes, line["num_gpus"], median, line["num_disturbed"] > 0)
         count_failed(axes, line["num_gpus"], median, line["num_repeats"], line["num_failed"], style["color"])
         ends[names[series]] = (line["num_gpus"].iloc[-1], median.iloc[-1], style["color"])
         first = line.iloc[0]

@@ -13,15 +13,15 @@ from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
+    choose_styles,
     describe_guess,
+    draw_empty_figure,
     label_lines,
     make_panels,
     mark_counts,
+    mark_disturbed,
     note_batches,
     note_rates,
-    ring_disturbed,
-    say_nothing_to_show,
-    style_of,
 )
 from howmanygpus.report.tables.scaling import CURVE
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
@@ -44,14 +44,14 @@ def draw(
     if time_to_accuracy.empty:
         has_completed = (runs["status"] == "completed") & is_real(runs)
         none = "The study has no threshold whose time is counted."
-        return say_nothing_to_show(none if has_completed.any() else f"No run on real images has completed; {SEE_GRID}.")
+        return draw_empty_figure(none if has_completed.any() else f"No run on real images has completed; {SEE_GRID}.")
     told = ("num_nodes", "num_gpus", "per_device_batch_size", "scaling_mode", "fixed_batch_size", "curve")
     curves = scaling[[*CURVE, *told]]
     summary = summarize_time_to_accuracy(time_to_accuracy, clock).merge(curves)
     summary["is_strong"] = summary["scaling_mode"] == "strong"
     summary = summary.sort_values(["threshold", "is_strong", "fixed_batch_size"], kind="stable")
     summary["series"] = name_series(summary, runs)
-    styles = style_of(summary["series"])
+    styles = choose_styles(summary["series"])
     panels = list(summary.groupby(["threshold", "curve"], sort=False))
     metric = name_metric(summary["metric"].iloc[0])
     beside = describe_guess(summary)
@@ -79,14 +79,21 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict, top: float) -> None
         median, slowest = reached["time_s_median"], reached["time_s_max"].clip(upper=top)
         spread = [median - reached["time_s_min"], slowest - median]
         axes.errorbar(reached["num_gpus"], median, yerr=spread, capsize=4, **style)
-        ring_disturbed(axes, reached["num_gpus"], median, reached["num_disturbed"] > 0)
+        mark_disturbed(axes, reached["num_gpus"], median, reached["num_disturbed"] > 0)
         height = top * (0.97 - step * position)
         axes.plot(never["num_gpus"], [height] * len(never), "x", color=style["color"], markersize=9, markeredgewidth=2)
         last = line.iloc[-1]
-        for cell in never[never["num_gpus"] < last["num_gpus"]].itertuples():
-            place = (cell.num_gpus, height)
+        for configuration in never[never["num_gpus"] < last["num_gpus"]].itertuples():
+            place = (configuration.num_gpus, height)
             axes.annotate(
-                count(cell), place, (8, 0), "data", "offset points", color=style["color"], fontsize=9, va="center"
+                count(configuration),
+                place,
+                (8, 0),
+                "data",
+                "offset points",
+                color=style["color"],
+                fontsize=9,
+                va="center",
             )
         if is_never(last):
             ends[f"{count(last)}  {series}"] = (last["num_gpus"], height, style["color"])
@@ -99,11 +106,11 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict, top: float) -> None
     label_lines(axes, ends)
 
 
-def is_never(cells: Any) -> Any:
+def is_never(configurations: Any) -> Any:
     """Whether half or more of the repeats never reached the threshold."""
-    return np.isinf(cells["time_s_median"])
+    return np.isinf(configurations["time_s_median"])
 
 
-def count(cell: Any) -> str:
+def count(configuration: Any) -> str:
     """Return the repeats that reached the threshold and all repeats, as text."""
-    return f"{cell.num_reached}/{cell.num_repeats}"
+    return f"{configuration.num_reached}/{configuration.num_repeats}"

@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from howmanygpus.report.figures import time_to_accuracy as without_start
-from howmanygpus.report.style import say_nothing_to_show
+from howmanygpus.report.style import draw_empty_figure
 
 TITLE = "Time to accuracy with start-up and first step"
 CLOCK = "time_with_start_s"
@@ -18,7 +18,7 @@ def draw(time_to_accuracy: pd.DataFrame, scaling: pd.DataFrame, runs: pd.DataFra
     """
     is_known = time_to_accuracy[CLOCK].notna() | ~time_to_accuracy["reached"].astype(bool)
     if not is_known.any() and len(time_to_accuracy):
-        return say_nothing_to_show("No program reported step 0, which ends its start.")
+        return draw_empty_figure("No program reported step 0, which ends its start.")
     time_to_accuracy = time_to_accuracy[is_known]
     label = "start-up, first step\nand training (s)"
     return without_start.draw(time_to_accuracy, scaling, runs, CLOCK, label)

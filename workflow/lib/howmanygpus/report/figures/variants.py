@@ -16,9 +16,9 @@ from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
     count_failed,
+    draw_empty_figure,
+    mark_disturbed,
     name_guess,
-    ring_disturbed,
-    say_nothing_to_show,
 )
 
 TITLE = "Variants: throughput and quality"
@@ -31,7 +31,7 @@ WORDS = {NO: "other quality", UNDECIDED: UNDECIDED}
 def draw(variants: pd.DataFrame) -> Figure:
     """Draw one row per configuration and variant: throughput ratio on the left, difference in quality on the right."""
     if variants.empty:
-        return say_nothing_to_show(f"No configuration has completed in two variants; {SEE_GRID}.")
+        return draw_empty_figure(f"No configuration has completed in two variants; {SEE_GRID}.")
     rows = variants.sort_values(
         ["variant", "framework", "num_gpus", "num_nodes", "per_device_batch_size"], ascending=False
     )
@@ -71,7 +71,7 @@ def draw_throughput(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     axes.set_xlim(least - 0.25 * (most - least) - 0.05, most + 0.25 * (most - least) + 0.05)
     axes.set_xlabel(f"images/s divided by\nthose of {rows['base_variant'].iloc[0]}")
     places = pd.Series(rows.index, index=rows.index)
-    ring_disturbed(axes, rows["throughput_ratio"], places, rows["num_disturbed"] > 0)
+    mark_disturbed(axes, rows["throughput_ratio"], places, rows["num_disturbed"] > 0)
     count_failed(axes, rows["throughput_ratio"], places, rows["num_repeats"], rows["num_failed"], GREY)
     axes.set_title("throughput")
 

@@ -5,9 +5,9 @@ A module defines NAME (for figures and the answer), UNIT, BETTER (`higher` or `l
 many labels an image may have) and `compute(predictions)`. It gets the stored predictions of one evaluation over the
 whole test split, see report.quality.predictions, and returns a number, or None if it is undefined. Three constants are
 optional. RANGE has the lowest and the highest value, None for no limit; thresholds outside of it are refused. With
-fewer than FEWEST_CLASSES classes every network has the same value; its default is two, or one if images have any number
-of labels. With more than MOST_CLASSES classes the metric is not defined. A module may also define
-`find_undefined(labels)`, which returns the numbers of the labels that the metric leaves out.
+fewer than MIN_CLASSES classes every network has the same value; its default is two, or one if images have any number
+of labels. With more than MAX_CLASSES classes the metric is not defined. A module may also define
+`list_undefined_labels(labels)`, which returns the numbers of the labels that the metric leaves out.
 """
 
 import importlib

@@ -32,13 +32,13 @@ def compute_by_label(predictions: Predictions) -> np.ndarray:
     areas = np.full(label.shape[1], np.nan)
     if not np.isfinite(score).all():
         return areas
-    for number in np.setdiff1d(np.arange(label.shape[1]), find_undefined(label)):
+    for number in np.setdiff1d(np.arange(label.shape[1]), list_undefined_labels(label)):
         known = label[:, number] != MISSING
         areas[number] = roc_auc_score(label[known, number], score[known, number])
     return areas
 
 
-def find_undefined(labels: np.ndarray) -> list[int]:
+def list_undefined_labels(labels: np.ndarray) -> list[int]:
     """Return the numbers of the labels that all or none of the test images with a known value have."""
     has_both = (labels == 1).any(axis=0) & (labels == 0).any(axis=0)
     return np.flatnonzero(~has_both).tolist()

@@ -12,7 +12,7 @@ NAME = "ROC AUC"
 UNIT, BETTER = "area", "higher"
 LABELS = ("one",)
 RANGE = (0, 1)
-MOST_CLASSES = 2
+MAX_CLASSES = 2
 
 
 def compute(predictions: Predictions) -> float | None:

@@ -8,7 +8,7 @@ NAME = "top-5 accuracy"
 UNIT, BETTER = "fraction of test images", "higher"
 LABELS = ("one",)
 RANGE = (0, 1)
-FEWEST_CLASSES = 6
+MIN_CLASSES = 6
 
 
 def compute(predictions: Predictions) -> float | None:

@@ -21,14 +21,14 @@ from howmanygpus.train.parity.task import FLOAT32, NOISES, NUM_TRAIN
 from howmanygpus.train.spec import RunSpec
 
 FLOAT32_ULP = 2.0**-23
-GATES_OF_ALL_STEPS = 3.0
+RELU_FACTOR_ALL_STEPS = 3.0
 """Factor on the effect of ReLU inputs near zero: rounding grows over the steps, the observed range does not."""
 SIMULATED = {"tf32": "fp16", "bf16": "bf16", "fp16": "fp16"}
 """Simulated precision whose noise stands for that of a precision. fp32 has none."""
-FINE = 2.0**-1.5
+FP16_NOISE_RATIO = 2.0**-1.5
 """Smallest ratio of the noise of fp16 to that of bf16. Rounding eight times as fine moves an eighth of the ReLU inputs
 to the other side of zero. In a small network simulations may by chance move none, and a framework some."""
-LEAST_NOISE = 0.1
+MIN_NOISE_RATIO = 0.1
 """Smallest ratio of a framework's noise in logits to the simulated one, or to the unit roundoff for a user's model.
 
 Measured on CPUs, in small_cnn on one device: 0.66 in JAX, 0.80 in PyTorch, TensorFlow and Keras in bf16, and 0.71 to
@@ -41,13 +41,13 @@ Measured on CPUs: PyTorch's noise in resnet44 is 0.94 to 0.99 times the simulate
 1.05 times at most in arrays with many elements and 1.7 times in others. In small_cnn, Keras's is up to 2.5 times and
 JAX's up to 3.2 times in arrays with few elements.
 """
-TIMES_FLOAT32 = 4.0
+FLOAT32_FACTOR = 4.0
 """Ratio of limits in fp32 to the change by PyTorch's float32, which includes growth in the network; some kernels round
 more."""
-MANY_ELEMENTS = 1000
-MOST_TOLD = 0.9
+LARGE_ARRAY_ELEMENTS = 1000
+MAX_JUDGED_LIMIT = 0.9
 """Arrays with a larger limit are not judged alone: an array without its gradient would only be off by 1."""
-MOST_DIRECTION, MOST_NORM = 0.5, 0.5
+MAX_DIRECTION, MAX_NORM_RATIO = 0.5, 0.5
 """Largest limits of the whole, whatever the noise: a zero, flipped or tripled gradient is off by 1 or 2."""
 
 
@@ -152,10 +152,10 @@ class Allowances:
         """Return the limit of the relative difference of the array `logits` or `evaluations_...`."""
         scale = norm(self.expected[key])
         fixed = self.fixed.logits if key == "logits" else self.fixed.evaluations + self.compression.state
-        rounding = GATES_OF_ALL_STEPS * norm(self._rounding(key))
+        rounding = RELU_FACTOR_ALL_STEPS * norm(self._rounding(key))
         return fixed + (rounding + self._float32([key]) + FEW * self._noise([key])) / scale
 
-    def of_loss(self, step: int) -> float:
+    def get_loss_limit(self, step: int) -> float:
         """Return the limit of the relative difference of one training loss; step counts from 1.
 
         The noise of one loss is that of all together, since a single one may happen to be exact.
@@ -163,7 +163,7 @@ class Allowances:
         losses = self.expected["losses"]
         shift = self._rounding("losses")[step - 1]
         fixed = self.fixed.loss if step == 1 else self.fixed.later_losses + self.compression.state
-        change = GATES_OF_ALL_STEPS * abs(shift) + self._float32(["losses"], step) + FEW * self._noise(["losses"])
+        change = RELU_FACTOR_ALL_STEPS * abs(shift) + self._float32(["losses"], step) + FEW * self._noise(["losses"])
         return fixed + change / abs(losses[step - 1])
 
     def _rounding(self, key: str) -> np.ndarray:
@@ -173,7 +173,7 @@ class Allowances:
     def _widen(self, key: str, name: str) -> float:
         """Return how much float32 may change one array."""
         is_gradient = key == "gradient"
-        factor = 1.0 if is_gradient else GATES_OF_ALL_STEPS
+        factor = 1.0 if is_gradient else RELU_FACTOR_ALL_STEPS
         # A gradient is read from a difference of weights, which float32 rounds.
         ulps = 1.0 / float(self.rates[0]) if is_gradient else float(len(self.rates))
         weights = self.expected[f"final_mean/{name}" if is_gradient else f"{key}/{name}"]
@@ -183,7 +183,7 @@ class Allowances:
         """Return the norm of the noise of reduced precision in some arrays together."""
         if self.noise is None:
             return 0.0
-        of_bf16 = FINE if self.noise != NOISES["bf16"] else 1.0
+        of_bf16 = FP16_NOISE_RATIO if self.noise != NOISES["bf16"] else 1.0
         return math.hypot(
             *(
                 max(
@@ -194,7 +194,7 @@ class Allowances:
             )
         )
 
-    def find_noise_of_logits(self) -> float:
+    def compute_logits_noise(self) -> float:
         """Return the relative difference of the logits that the simulated rounding alone causes."""
         return self.expected[f"{self.noise}/logits"].item() / norm(self.expected["logits"])
 
@@ -205,9 +205,9 @@ class Allowances:
         differently.
         """
         changes = (norm(np.atleast_1d(self.expected.get(f"{FLOAT32}/{key}", 0.0))[:num_steps]) for key in keys)
-        return TIMES_FLOAT32 * math.hypot(*changes)
+        return FLOAT32_FACTOR * math.hypot(*changes)
 
-    def of_whole(self, key: str, expected: dict[str, np.ndarray]) -> WholeLimits:
+    def get_whole_limits(self, key: str, expected: dict[str, np.ndarray]) -> WholeLimits:
         """Return the limits of a gradient or a change of weights as a whole.
 
         An error of relative size e, orthogonal to a vector, turns it by the angle e, whose cosine is 1 - e**2 / 2.
@@ -216,14 +216,14 @@ class Allowances:
         rounding += self._float32(f"{key}/{name}" for name in expected)
         rounding += MANY * self._noise(f"{key}/{name}" for name in expected)
         error = self.fixed.whole + self.compression.relative + rounding / norm_of_all(expected)
-        return WholeLimits(min(self.fixed.whole + error**2 / 2, MOST_DIRECTION), min(error, MOST_NORM))
+        return WholeLimits(min(self.fixed.whole + error**2 / 2, MAX_DIRECTION), min(error, MAX_NORM_RATIO))
 
     def find_worst(self, key: str, found: dict, expected: dict) -> tuple[float, float, str]:
         """Find the array whose relative difference is largest compared with its limit.
 
         Returns (relative difference, its limit, name of the array). The differences of arrays with a very small norm
-        are relative to a thousandth of the mean norm. Arrays whose limit exceeds MOST_TOLD are left out. The noise of
-        one array is at least that of all together, because a draw for a small array may happen to be small.
+        are relative to a thousandth of the mean norm. Arrays whose limit exceeds MAX_JUDGED_LIMIT are left out. The
+        noise of one array is at least that of all together, because a draw for a small array may happen to be small.
         """
         floor = 1e-3 * np.sqrt(np.mean([norm(array) ** 2 for array in expected.values()]))
         float32_of_all = self._float32(f"{key}/{name}" for name in expected) / norm_of_all(expected)
@@ -232,16 +232,16 @@ class Allowances:
         for name, array in expected.items():
             scale = max(norm(array), floor, 1e-12)
             noise = max(noise_of_all, self._noise([f"{key}/{name}"]) / scale)
-            noise *= MANY if array.size >= MANY_ELEMENTS else FEW
+            noise *= MANY if array.size >= LARGE_ARRAY_ELEMENTS else FEW
             noise += max(float32_of_all, self._float32([f"{key}/{name}"]) / scale)
             limit = self._fixed(key, array, name) + self._widen(key, name) / scale + noise
-            if limit > MOST_TOLD and self.is_wide:
+            if limit > MAX_JUDGED_LIMIT and self.is_wide:
                 continue
             told += 1
             finite = found[name].shape == array.shape and np.isfinite(found[name]).all()
             rows.append((norm(found[name] - array) / scale if finite else float("inf"), limit, name))
         if not rows:
-            return 0.0, MOST_TOLD, "no array stands out of the noise by itself"
+            return 0.0, MAX_JUDGED_LIMIT, "no array stands out of the noise by itself"
         value, limit, name = max(rows, key=lambda row: row[0] / row[1])
         return value, limit, name if told == len(expected) else f"{name}; {told} of {len(expected)} arrays"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from howmanygpus.report.parity.allowances import LEAST_NOISE, Allowances, dot, norm, norm_of_all
+from howmanygpus.report.parity.allowances import MIN_NOISE_RATIO, Allowances, dot, norm, norm_of_all
 from howmanygpus.report.parity.checks import CHECKS, EVALUATIONS
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import open_data
@@ -24,7 +24,7 @@ from howmanygpus.train.parity.task import (
     NOISE,
     NUM_TEST,
     OPTIMIZERS,
-    SKIPPED,
+    SKIPPED_PREFIX,
     UNSUPPORTED,
     WEIGHTS,
     has_noise,
@@ -82,7 +82,7 @@ class Comparison:
             if has_noise(self.specs[name]):
                 arrays |= load_file(task / f"{name}.devices{self.num_devices}{NOISE}")
             if has_skipped_step(self.specs[name]):
-                arrays |= select(arrays, SKIPPED.rstrip("/"))
+                arrays |= select(arrays, SKIPPED_PREFIX.rstrip("/"))
         self.allowed = {name: Allowances(self.specs[name], self.expected[name]) for name in OPTIMIZERS}
         self.running_statistics = self.seen["sgd"].facts[0]["running_statistics"]
         self.suffix = {"mean of all devices": "mean", "first device": "first"}[self.running_statistics]
@@ -145,7 +145,7 @@ class Comparison:
                 for kind, names in formats.items():
                     if kind != "activations":
                         wrong += [f"{optimizer}: {kind} in {name}" for name in names if name != "float32"]
-                if not self._are_right(formats["activations"], computed):
+                if not self._match_format(formats["activations"], computed):
                     wrong.append(f"{optimizer}: products in {', '.join(formats['activations'])}")
                 for kind, names in fact["numbers"]["coarse"].items():
                     wrong += [f"{optimizer}: {kind} rounded to half precision, {name}" for name in names]
@@ -157,17 +157,17 @@ class Comparison:
         if self.specs["sgd"].precision == "fp32":
             return
         found = compare(self.seen["sgd"].join("logits"), self.expected["sgd"]["logits"])
-        least = LEAST_NOISE * self._find_usual_noise()
+        least = MIN_NOISE_RATIO * self._compute_simulated_noise()
         self._add("noise", least / max(found, 1e-30), 1, f"the logits differ by {found:.2g}, at least {least:.2g}")
 
     @staticmethod
-    def _are_right(formats: list[str], expected: str) -> bool:
+    def _match_format(formats: list[str], expected: str) -> bool:
         """Whether products are computed in the format of the precision. formats: the formats of all products."""
         return formats == [expected]
 
-    def _find_usual_noise(self) -> float:
+    def _compute_simulated_noise(self) -> float:
         """Return the relative difference of the logits that simulated rounding causes."""
-        return self.allowed["sgd"].find_noise_of_logits()
+        return self.allowed["sgd"].compute_logits_noise()
 
     def _check_batches(self) -> None:
         wrong = []
@@ -204,13 +204,13 @@ class Comparison:
             found = np.array([*losses, *[np.nan] * (len(expected) - len(losses))])
             differences = np.abs(found - expected) / np.abs(expected)
             rows += [
-                (value, allowed.of_loss(step), f"{optimizer}, step {step}")
+                (value, allowed.get_loss_limit(step), f"{optimizer}, step {step}")
                 for step, value in enumerate(differences, start=1)
             ]
         self._add_worst("loss", [row for row in rows if row[2].endswith("step 1")])
         self._add_worst("losses", rows)
 
-    def _find_gradient(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def _compute_gradient(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Return the gradient that the first step of sgd used, without the decay, and the reference's."""
         optimizer = self.specs["sgd"].optimizer
         rate = float(self.allowed["sgd"].rates[0])
@@ -221,7 +221,7 @@ class Comparison:
             for name in reference
         }, reference
 
-    def _find_change(self, optimizer: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def _compute_change(self, optimizer: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Return the changes of all parameters over all steps, and the reference's."""
         reference = select(self.expected[optimizer], f"final_{self.suffix}")
         found, names = self.seen[optimizer].weights("final"), [name for name in reference if is_trainable(name)]
@@ -233,14 +233,14 @@ class Comparison:
 
     def _check_changes(self) -> None:
         """Compare the first gradient and the changes by all steps, as a whole and array by array."""
-        changes = {"gradients": ("sgd", "gradient", *self._find_gradient())}
+        changes = {"gradients": ("sgd", "gradient", *self._compute_gradient())}
         for optimizer in self.seen:
-            changes[f"updates_{optimizer}"] = (optimizer, f"final_{self.suffix}", *self._find_change(optimizer))
+            changes[f"updates_{optimizer}"] = (optimizer, f"final_{self.suffix}", *self._compute_change(optimizer))
         wholes: dict[str, list[tuple[float, float, str]]] = {"averaging": [], "direction": [], "norm": []}
         for check, (optimizer, key, found, expected) in changes.items():
             allowed = self.allowed[optimizer]
             along, cosine, ratio = compare_wholes(found, expected)
-            limit = allowed.of_whole(key, expected)
+            limit = allowed.get_whole_limits(key, expected)
             wholes["direction"].append((1 - cosine, limit.direction, f"{check}: cosine {cosine:.4f}"))
             wholes["norm"].append((abs(ratio - 1), limit.norm, f"{check}: {ratio:.4f} times the reference"))
             if check == "gradients":

@@ -29,11 +29,11 @@ class OwnComparison(Comparison):
         return self.rows
 
     @staticmethod
-    def _are_right(formats: list[str], expected: str) -> bool:
+    def _match_format(formats: list[str], expected: str) -> bool:
         """Accept other formats too: a user's model may compute partly in float32 or in unreadable layers."""
         return not formats or expected in formats
 
-    def _find_usual_noise(self) -> float:
+    def _compute_simulated_noise(self) -> float:
         """Return the unit roundoff: the reference's noise comes from the same code, which may ignore the precision."""
         return UNIT_ROUNDOFF[self.specs["sgd"].precision]
 

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.style import GREY, style_of
+from howmanygpus.report.style import GREY, choose_styles
 
 WIDTH = 60
 """Characters of a line of a panel's title."""
@@ -64,7 +64,7 @@ def style_published(table: pd.DataFrame) -> dict[str, dict]:
 
     A series whose source names no framework is grey, because any other colour would be that of a framework.
     """
-    looks, names = style_of(name_published(table)), name_published(table)
+    looks, names = choose_styles(name_published(table)), name_published(table)
     styles = {series: looks[name] for series, name in zip(table["series"], names, strict=True)}
     without = set(table["series"][table["framework"].isna()])
     return {series: style | ({"color": GREY} if series in without else {}) for series, style in styles.items()}

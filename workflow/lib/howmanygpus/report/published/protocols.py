@@ -22,6 +22,6 @@ def is_fair(table: pd.DataFrame) -> pd.Series:
     return table["protocol"].isna()
 
 
-def leave_out_unfair(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+def drop_unfair(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return tables without the rows about runs that follow an unfair protocol."""
     return {name: table[is_fair(table)] if "protocol" in table else table for name, table in tables.items()}

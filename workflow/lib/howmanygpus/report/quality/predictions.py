@@ -54,7 +54,7 @@ def guess(train: np.ndarray, test: np.ndarray, num_classes: int) -> Predictions:
     train, test: labels as in train.input.prepared. A class without training images has an infinite loss.
     """
     if train.ndim == 2:
-        return Predictions(score=np.tile(find_log_odds(train), (len(test), 1)), label=test)
+        return Predictions(score=np.tile(compute_log_odds(train), (len(test), 1)), label=test)
     counts = np.bincount(train, minlength=num_classes)
     ranks = np.empty(num_classes, np.int64)
     ranks[np.argsort(-counts, kind="stable")] = np.arange(num_classes)
@@ -62,11 +62,11 @@ def guess(train: np.ndarray, test: np.ndarray, num_classes: int) -> Predictions:
         losses = -np.log(counts / counts.sum())
     if num_classes != 2:
         return Predictions(rank=ranks[test], loss=losses[test])
-    score = find_log_odds(train[:, None])
+    score = compute_log_odds(train[:, None])
     return Predictions(rank=ranks[test], loss=losses[test], score=np.repeat(score, len(test)), label=test)
 
 
-def find_log_odds(labels: np.ndarray) -> np.ndarray:
+def compute_log_odds(labels: np.ndarray) -> np.ndarray:
     """Return the logit of each label's frequency among its known values, 0 if none is known.
 
     The frequency is (present + 1) / (known + 2), so that the loss of a label that no training image has is finite.

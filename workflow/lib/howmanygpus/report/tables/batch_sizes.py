@@ -16,7 +16,11 @@ import pandas as pd
 from howmanygpus.report.outcomes import IDENTITY, has_failed
 from howmanygpus.report.published.protocols import is_fair
 from howmanygpus.report.tables import scaling
-from howmanygpus.report.tables.time_to_accuracy import find_easiest, find_hardest, summarize_time_to_accuracy
+from howmanygpus.report.tables.time_to_accuracy import (
+    choose_easiest_threshold,
+    choose_hardest_threshold,
+    summarize_time_to_accuracy,
+)
 
 READS = ("runs", "time_to_accuracy", "gradient_noise")
 IS_MERGED = True
@@ -37,7 +41,7 @@ COLUMNS = [
     *(f"{name}_{end}" for name in TARGETS for end in ENDS),
     *("noise_scale", "num_noise_measurements", "noise_s_per_train_s"),
 ]
-NEAR = 0.95
+KNEE_FRACTION = 0.95
 """Fraction of the best rate that the knee reaches."""
 
 
@@ -60,7 +64,7 @@ def compute_batch_sizes(
     """
     table = _count_runs(runs)
     table = pd.concat([_mark_curve(rows) for _, rows in table.groupby(CURVE, sort=False)], ignore_index=True)
-    noise = average_noise(gradient_noise), weigh_noise(gradient_noise, runs)
+    noise = average_noise(gradient_noise), compute_noise_share(gradient_noise, runs)
     for more in (_summarize_targets(time_to_accuracy), *noise):
         table = table.merge(more, on=[*CURVE, *SIZES], how="left")
     counted = dict.fromkeys(("num_judged", "num_reached", "num_noise_measurements"), 0)
@@ -88,8 +92,8 @@ def _count_runs(runs: pd.DataFrame) -> pd.DataFrame:
         disturbed=runs["disturbed"].eq(True),
         out_of_memory=runs["status"] == "out_of_memory",
     )
-    cells = runs.groupby([*CURVE, *SIZES], sort=False)
-    table = cells.agg(
+    configurations = runs.groupby([*CURVE, *SIZES], sort=False)
+    table = configurations.agg(
         **{f"images_per_s_{end}": ("images_per_s", end) for end in ENDS},
         num_planned=("status", "size"),
         num_repeats=("images_per_s", "count"),
@@ -112,9 +116,9 @@ def _mark_curve(rows: pd.DataFrame) -> pd.DataFrame:
     rows["is_knee"] = False
     if len(sound) > 1:
         near = {
-            "is_knee": median >= NEAR * median.max(),
-            "knee_lowest": highest >= NEAR * lowest.max(),
-            "knee_highest": lowest >= NEAR * highest.max(),
+            "is_knee": median >= KNEE_FRACTION * median.max(),
+            "knee_lowest": highest >= KNEE_FRACTION * lowest.max(),
+            "knee_highest": lowest >= KNEE_FRACTION * highest.max(),
         }
         first = {name: sound.loc[is_near, "global_batch_size"].min() for name, is_near in near.items()}
         sizes = rows["global_batch_size"]
@@ -133,7 +137,7 @@ def _summarize_targets(time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
     if time_to_accuracy.empty:
         return pd.DataFrame(columns=columns)
     times = time_to_accuracy.astype(dict.fromkeys(TARGETS.values(), float))
-    target = find_target(times)
+    target = choose_target(times)
     times = times[times["threshold"] == target]
     found = summarize_time_to_accuracy(times).rename(columns={"num_repeats": "num_judged"}).assign(target=target)
     for name, clock in TARGETS.items():
@@ -142,13 +146,13 @@ def _summarize_targets(time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
     return found[columns]
 
 
-def find_target(time_to_accuracy: pd.DataFrame) -> float:
+def choose_target(time_to_accuracy: pd.DataFrame) -> float:
     """Return the hardest threshold that a configuration reached in all repeats, else in any; else the easiest."""
     summary = summarize_time_to_accuracy(time_to_accuracy)
     for reached in (summary["num_reached"] == summary["num_repeats"], summary["num_reached"] > 0):
         if reached.any():
-            return find_hardest(summary[reached])
-    return find_easiest(summary)
+            return choose_hardest_threshold(summary[reached])
+    return choose_easiest_threshold(summary)
 
 
 def average_noise(gradient_noise: pd.DataFrame) -> pd.DataFrame:
@@ -159,15 +163,15 @@ def average_noise(gradient_noise: pd.DataFrame) -> pd.DataFrame:
     """
     if gradient_noise.empty:
         return pd.DataFrame(columns=[*CURVE, *SIZES, "noise_scale", "num_noise_measurements"])
-    cells = gradient_noise.groupby([*CURVE, *SIZES], sort=False)
-    table = cells.agg(
+    configurations = gradient_noise.groupby([*CURVE, *SIZES], sort=False)
+    table = configurations.agg(
         signal=("gradient_squared", "mean"), noise=("variance_trace", "mean"), num_noise_measurements=("step", "size")
     )
     table["noise_scale"] = (table["noise"] / table["signal"]).where((table["signal"] > 0) & (table["noise"] > 0))
     return table.drop(columns=["signal", "noise"]).reset_index()
 
 
-def weigh_noise(gradient_noise: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+def compute_noise_share(gradient_noise: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Return the seconds of noise measurements per second of training, over a configuration's runs that measured."""
     if gradient_noise.empty:
         return pd.DataFrame(columns=[*CURVE, *SIZES, "noise_s_per_train_s"])

@@ -51,9 +51,9 @@ def describe_input(spec: dict, folder: Path | None, metric: str) -> dict:
     row |= {"split": describe_split(description.get("split")), "remarks": join_remarks(folder)}
     row |= count_groups(folder)
     judge = load_metric(metric)
-    if hasattr(judge, "find_undefined"):
+    if hasattr(judge, "list_undefined_labels"):
         names = read_class_names(folder, description["num_classes"])
-        row["left_out"] = "; ".join(names[number] for number in judge.find_undefined(test))
+        row["left_out"] = "; ".join(names[number] for number in judge.list_undefined_labels(test))
     return row | {"quality_of_guess": judge.compute(guess(train, test, description["num_classes"]))}
 
 

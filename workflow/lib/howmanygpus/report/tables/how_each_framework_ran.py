@@ -8,12 +8,12 @@ from howmanygpus.report.outcomes import read_outcomes
 
 READS = ("results",)
 IS_MERGED = True
-CELL = ("study", "framework", "variant", "precision", "device")
+CONFIGURATION = ("study", "framework", "variant", "precision", "device")
 SETTINGS = (
     *("execution", "optimizer", "layout", "autotune", "tf32", "loss_scaling", "exchange"),
     *("allocator", "host_memory", "cudnn", "onednn", "threads"),
 )
-COLUMNS = (*CELL, "num_gpus", "num_runs", "batches_ahead", *SETTINGS, "variables")
+COLUMNS = (*CONFIGURATION, "num_gpus", "num_runs", "batches_ahead", *SETTINGS, "variables")
 
 
 def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
@@ -24,12 +24,18 @@ def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
     found: dict[tuple, list[tuple[int, int | None]]] = {}
     for outcome in read_outcomes(plan, results):
         if outcome.was_trained:
-            cell = tuple(outcome.identity[key] for key in CELL)
+            configuration = tuple(outcome.identity[key] for key in CONFIGURATION)
             record = outcome.record or {}
             counts = outcome.identity["num_gpus"], record.get("batches_ahead")
-            found.setdefault((*cell, *describe(record)), []).append(counts)
+            found.setdefault((*configuration, *describe(record)), []).append(counts)
     rows = [
-        (*key[: len(CELL)], list_distinct(devices), len(devices), list_distinct(ahead), *key[len(CELL) :])
+        (
+            *key[: len(CONFIGURATION)],
+            list_distinct(devices),
+            len(devices),
+            list_distinct(ahead),
+            *key[len(CONFIGURATION) :],
+        )
         for key, counts in found.items()
         for devices, ahead in [zip(*counts, strict=True)]
     ]

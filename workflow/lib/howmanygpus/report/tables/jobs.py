@@ -20,7 +20,7 @@ READS = ("ledger",)
 IS_MERGED = True
 RUN, ALLOCATION = "run", "allocation"
 SEARCH = "batch_search"
-OF_FRAMEWORKS = ("gate", SEARCH)
+KINDS_OF_FRAMEWORKS = ("gate", SEARCH)
 """Kinds of jobs that serve all studies with their framework. A search only serves those that ask for the largest."""
 LARGEST = "max"
 COLUMNS = (
@@ -48,7 +48,7 @@ def is_of_study(record: dict, plan: dict, devices: set[str], frameworks: set[str
     return (
         record["device"] in devices
         and (record["kind"] != RUN or record["name"].startswith(f"{plan['study']}/"))
-        and (record["kind"] not in OF_FRAMEWORKS or record["framework"] in frameworks)
+        and (record["kind"] not in KINDS_OF_FRAMEWORKS or record["framework"] in frameworks)
         and (record["kind"] != SEARCH or asks_for_largest(plan["config"]))
     )
 
@@ -115,7 +115,7 @@ def count_hours(ledger: dict[str, dict]) -> dict[str, float]:
     shared: dict[tuple, list[str]] = {}
     for path, record in ledger.items():
         job = record.get("job") or {}
-        key = (job["id"], job["started_at"]) if is_alone(record) else (path,)
+        key = (job["id"], job["started_at"]) if has_own_allocation(record) else (path,)
         shared.setdefault(key, []).append(path)
     hours: dict[str, float] = {}
     for paths in shared.values():
@@ -125,10 +125,10 @@ def count_hours(ledger: dict[str, dict]) -> dict[str, float]:
             continue
         ordered = sorted(paths, key=lambda path: ledger[path]["started_at"])
         first, *later = (ledger[path] for path in ordered)
-        start = first["job"]["started_at"] if is_alone(first) else None
+        start = first["job"]["started_at"] if has_own_allocation(first) else None
         start = start or accounting.to_seconds(first["started_at"])
         marks = [start, *(accounting.to_seconds(record["started_at"]) for record in later)]
-        if (end := find_end(ledger[ordered[-1]], start)) is not None:
+        if (end := read_end_s(ledger[ordered[-1]], start)) is not None:
             marks.append(end)
         hours |= {path: (until - since) / 3600 for path, (since, until) in zip(ordered, pairwise(marks), strict=False)}
     return hours
@@ -148,20 +148,20 @@ def count_held_s(record: dict) -> float | None:
     return record["held_s"] + max(0.0, accounting.to_seconds(record["finished_at"]) - record["holding_since"])
 
 
-def find_end(record: dict, start: float) -> float | None:
+def read_end_s(record: dict, start: float) -> float | None:
     """Return when the job of a record ended, in seconds since 1970, if that is known."""
     if is_counted(record):
         return start + record["counted"]["elapsed_s"]
     return accounting.to_seconds(record["finished_at"]) if "finished_at" in record else None
 
 
-def is_alone(record: dict) -> bool:
+def has_own_allocation(record: dict) -> bool:
     """Return whether a record is about a job of SLURM that had its allocation to itself."""
     return "job" in record and not record["job"]["packed"]
 
 
 def is_counted(record: dict) -> bool:
-    return is_alone(record) and record.get("counted", {}).get("has_ended", False)
+    return has_own_allocation(record) and record.get("counted", {}).get("has_ended", False)
 
 
 def read_allocated(record: dict) -> str | None:

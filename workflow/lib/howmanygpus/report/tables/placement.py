@@ -15,10 +15,10 @@ from howmanygpus.report.tables.scaling import OVER_REPEATS, flag_outcomes
 
 READS = ("runs",)
 COMPARES = "num_nodes"
-CELL = [name for name in IDENTITY if name not in ("placement", "num_nodes", "repeat", "seed")]
+CONFIGURATION = [name for name in IDENTITY if name not in ("placement", "num_nodes", "repeat", "seed")]
 RATES = ["images_per_s_median", "images_per_s_min", "images_per_s_max"]
 COLUMNS = [
-    *(*CELL, "num_nodes", "base_num_nodes", *RATES, "rate_of_base", "rate_of_base_min", "rate_of_base_max"),
+    *(*CONFIGURATION, "num_nodes", "base_num_nodes", *RATES, "rate_of_base", "rate_of_base_min", "rate_of_base_max"),
     *("num_planned", "num_repeats", "num_failed", "num_disturbed", "base_num_repeats", "base_num_failed", "parity"),
 ]
 
@@ -34,17 +34,21 @@ def compare_placements(runs: pd.DataFrame) -> pd.DataFrame:
     runs: the table of that name. A number of nodes that cannot have the devices is not used as the base, and has no
     rate.
     """
-    cells = flag_outcomes(runs).groupby([*CELL, "num_nodes"], sort=False)
-    table = cells.agg(**OVER_REPEATS, parity=("parity", lambda verdicts: ", ".join(verdicts.dropna().unique()) or None))
+    configurations = flag_outcomes(runs).groupby([*CONFIGURATION, "num_nodes"], sort=False)
+    table = configurations.agg(
+        **OVER_REPEATS, parity=("parity", lambda verdicts: ", ".join(verdicts.dropna().unique()) or None)
+    )
     table = table.reset_index().astype(dict.fromkeys(RATES, float))
     is_possible = table["num_unsupported"] < table["num_planned"]
-    cell = table.groupby(CELL, sort=False).ngroup()
-    table = table[cell.groupby(cell).transform("size") > 1]
-    table["base_num_nodes"] = table["num_nodes"].where(is_possible).groupby(cell).transform("min").astype("Int64")
+    configuration = table.groupby(CONFIGURATION, sort=False).ngroup()
+    table = table[configuration.groupby(configuration).transform("size") > 1]
+    table["base_num_nodes"] = (
+        table["num_nodes"].where(is_possible).groupby(configuration).transform("min").astype("Int64")
+    )
     is_base = table["num_nodes"].eq(table["base_num_nodes"]).fillna(False)
 
     def of_base(column: str) -> pd.Series:
-        return table[column].where(is_base).groupby(cell).transform("first")
+        return table[column].where(is_base).groupby(configuration).transform("first")
 
     table["rate_of_base"] = table["images_per_s_median"] / of_base("images_per_s_median")
     table["rate_of_base_min"] = table["images_per_s_min"] / of_base("images_per_s_max")

@@ -23,14 +23,14 @@ from howmanygpus.report.published.protocols import (
     is_fair,
 )
 from howmanygpus.report.quality.predictions import read_predictions
-from howmanygpus.report.tables.batch_sizes import find_target
+from howmanygpus.report.tables.batch_sizes import choose_target
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 
 READS = ("results", "runs", "evaluations")
 USES_METRIC = True
 IS_MERGED = True
-CELL = ["study", "dataset", "model", "input", "precision", "device"]
-CELL += ["num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"]
+CONFIGURATION = ["study", "dataset", "model", "input", "precision", "device"]
+CONFIGURATION += ["num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"]
 RATE, TIME, QUALITY = "images_per_s", "time_to_accuracy_s", "quality_last"
 MEASURES = {
     FIRST_EPOCH: (RATE, TIME),
@@ -42,7 +42,7 @@ MEASURES = {
 NO, YES, UNSURE, ONCE = "no", "yes", "within the spread of the repeats", "yes, by one repeat"
 ENDS = ("median", "min", "max")
 COLUMNS = (
-    *("protocol", "comparable", *CELL, "framework", "measure", "metric", "target", "num_images"),
+    *("protocol", "comparable", *CONFIGURATION, "framework", "measure", "metric", "target", "num_images"),
     *(f"{name}_{end}" for name in ("fair", "unfair") for end in ENDS),
     *("effect", *(f"effect_{end}" for end in ENDS), "num_repeats", "num_disturbed"),
     *("fair_rank", "unfair_rank", "fair_order", "unfair_order", "order_changes"),
@@ -81,7 +81,7 @@ def compute_protocols(
     given, first = config["protocols"], next(iter(config["variants"]))
     runs = runs[runs["status"] == "completed"]
     fair = runs[is_fair(runs) & (runs["variant"] == first)]
-    target = find_common_target(fair, evaluations, config["quality"])
+    target = choose_common_target(fair, evaluations, config["quality"])
     fair, runs = (add_times(table, evaluations, config["quality"], target) for table in (fair, runs))
     unfair = {
         FIRST_EPOCH: include_first_epoch(fair) if given[FIRST_EPOCH] else fair.iloc[:0],
@@ -104,10 +104,10 @@ def is_higher_better(measure: str, metric: str) -> bool:
     return measure == RATE or (measure == QUALITY and load_metric(metric).BETTER == "higher")
 
 
-def find_common_target(fair: pd.DataFrame, evaluations: pd.DataFrame, quality: dict) -> float | None:
+def choose_common_target(fair: pd.DataFrame, evaluations: pd.DataFrame, quality: dict) -> float | None:
     """Return the threshold to which times count, which is also the target of the table of batch sizes."""
     times = compute_time_to_accuracy(fair, evaluations, quality)
-    return find_target(times) if len(times) else None
+    return choose_target(times) if len(times) else None
 
 
 def add_times(runs: pd.DataFrame, evaluations: pd.DataFrame, quality: dict, target: float | None) -> pd.DataFrame:
@@ -142,16 +142,16 @@ def compare(
     fair: pd.DataFrame, unfair: pd.DataFrame, measure: str, better: Callable[[float, float], float]
 ) -> list[dict]:
     """Return a row for each configuration and framework with a value under the protocol. better: `max` or `min`."""
-    cells = dict(list(unfair[unfair[measure].notna()].groupby(CELL, sort=False)))
+    configurations = dict(list(unfair[unfair[measure].notna()].groupby(CONFIGURATION, sort=False)))
     rows = []
-    for cell, own in fair[fair[measure].notna()].groupby(CELL, sort=False):
-        if cell not in cells:
+    for configuration, own in fair[fair[measure].notna()].groupby(CONFIGURATION, sort=False):
+        if configuration not in configurations:
             continue
-        before, after = collect(own, measure), collect(cells[cell], measure)
+        before, after = collect(own, measure), collect(configurations[configuration], measure)
         paired = {name: values for name, values in after.items() if before.get(name, {}).keys() & values.keys()}
         orders = describe_orders(before, before | paired, better)
-        facts = dict(zip(CELL, cell, strict=True)) | orders.pop("both")
-        both = pd.concat([own, cells[cell]])
+        facts = dict(zip(CONFIGURATION, configuration, strict=True)) | orders.pop("both")
+        both = pd.concat([own, configurations[configuration]])
         for name in paired:
             used = both[both["framework"] == name]
             row = facts | {"framework": name}
@@ -195,13 +195,13 @@ def describe_orders(before: Repeats, after: Repeats, better: Callable[[float, fl
     for position, one in enumerate(orders[0]):
         for other in orders[0][position + 1 :]:
             if ranks[1][one] > ranks[1][other]:
-                changed = max(changed, judge_swap(before, after, one, other), key=[NO, UNSURE, ONCE, YES].index)
+                changed = max(changed, describe_swap(before, after, one, other), key=[NO, UNSURE, ONCE, YES].index)
     texts = [" > ".join(order) for order in orders]
     both = {"fair_order": texts[0], "unfair_order": texts[1], "order_changes": changed if len(before) > 1 else None}
     return {"fair_rank": ranks[0], "unfair_rank": ranks[1], "both": both}
 
 
-def judge_swap(before: Repeats, after: Repeats, one: str, other: str) -> str:
+def describe_swap(before: Repeats, after: Repeats, one: str, other: str) -> str:
     """Say how certain it is that two frameworks change places: their ranges must not overlap before and after."""
     ranges = [[list(values[name].values()) for name in (one, other)] for values in (before, after)]
     if any(max(min(a), min(b)) <= min(max(a), max(b)) for a, b in ranges):

@@ -133,20 +133,20 @@ def describe_provenance(record: dict) -> dict:
         "git_commit": host["git_commit"],
         "manifest_sha256": record.get("manifest_sha256"),
         "hostname": host["hostname"],
-        "nodes": " ".join(find_nodes(record)),
-        "gpu_uuids": " ".join(find_gpus(record)) or None,
+        "nodes": " ".join(list_run_nodes(record)),
+        "gpu_uuids": " ".join(list_run_gpus(record)) or None,
         "started_at": record["started_at"],
         "parity": record["parity"],
     }
 
 
-def find_nodes(record: dict) -> list[str]:
+def list_run_nodes(record: dict) -> list[str]:
     """Return the names of all nodes of a run: the nodes of its processes, else of its job, else its host."""
     by_process = list(dict.fromkeys(process["hostname"] for process in record.get("processes", [])))
     return by_process or [record.get("job", {}).get("nodes") or record["host"]["hostname"]]
 
 
-def find_gpus(record: dict) -> list[str]:
+def list_run_gpus(record: dict) -> list[str]:
     """Return the UUIDs of all GPUs of a run. Over several nodes, each process records those of its node."""
     by_process = [uuid for process in record.get("processes", []) for uuid in process["gpu_uuids"]]
     return list(dict.fromkeys(by_process or record["host"]["gpu_uuids"]))

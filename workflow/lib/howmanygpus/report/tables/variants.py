@@ -9,10 +9,10 @@ from howmanygpus.report.published.protocols import is_fair
 
 READS = ("runs",)
 IS_MERGED = True
-CELL = ["study", "dataset", "model", "framework", "input", "precision", "device"]
-CELL += ["placement", "num_nodes", "num_gpus", "per_device_batch_size"]
+CONFIGURATION = ["study", "dataset", "model", "framework", "input", "precision", "device"]
+CONFIGURATION += ["placement", "num_nodes", "num_gpus", "per_device_batch_size"]
 COLUMNS = [
-    *CELL,
+    *CONFIGURATION,
     *("variant", "base_variant", "base_images_per_s", "images_per_s", "throughput_ratio"),
     *("num_repeats", "num_failed", "num_disturbed"),
     *("quality_metric", "base_quality", "quality", "quality_of_guess", "quality_difference"),
@@ -33,15 +33,15 @@ def compute_variants(runs: pd.DataFrame, variants: list[str], margin: float) -> 
     within the margin, see report.equivalence, and is empty if no run was evaluated; difference_low and difference_high
     are the confidence interval of their difference. num_disturbed counts the repeats of both.
     """
-    cells = summarize_cells(runs)
+    configurations = summarize_configurations(runs)
     spread, freedom = pool_spread_of_seeds(runs[runs["status"] == "completed"])
     metric = runs["quality_metric"].dropna()
     base, *others = variants
     rows = []
-    for variant, *cell in cells.index:
-        if variant not in others or (base, *cell) not in cells.index:
+    for variant, *configuration in configurations.index:
+        if variant not in others or (base, *configuration) not in configurations.index:
             continue
-        one, other = cells.loc[(base, *cell)], cells.loc[(variant, *cell)]
+        one, other = configurations.loc[(base, *configuration)], configurations.loc[(variant, *configuration)]
         if not one["completed"] or not other["completed"]:
             continue
         difference, repeats = other["quality"] - one["quality"], (int(one["repeats"]), int(other["repeats"]))
@@ -50,14 +50,14 @@ def compute_variants(runs: pd.DataFrame, variants: list[str], margin: float) -> 
         values += [int(other["completed"]), int(other["failed"]), int(one["disturbed"] + other["disturbed"])]
         values += [metric.iloc[0] if len(metric) else None, one["quality"], other["quality"]]
         values += [other["guess"], difference]
-        rows.append([*cell, *values, low, high, margin, same if all(repeats) else None])
+        rows.append([*configuration, *values, low, high, margin, same if all(repeats) else None])
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def summarize_cells(runs: pd.DataFrame) -> pd.DataFrame:
+def summarize_configurations(runs: pd.DataFrame) -> pd.DataFrame:
     """Return median rate, mean quality and numbers of repeats by variant and configuration."""
     runs = runs.assign(failed=has_failed(runs["status"]), disturbed=runs["disturbed"].eq(True))
-    return runs.groupby(["variant", *CELL], sort=False).agg(
+    return runs.groupby(["variant", *CONFIGURATION], sort=False).agg(
         rate=("images_per_s", "median"),
         quality=("quality_last", "mean"),
         guess=("quality_of_guess", "first"),
@@ -73,7 +73,7 @@ def pool_spread_of_seeds(completed: pd.DataFrame) -> tuple[float, int]:
 
     It is pooled over all configurations, whose spread is assumed to be the same. Both are zero without repeats.
     """
-    groups = completed.groupby(["variant", *CELL])["quality_last"]
+    groups = completed.groupby(["variant", *CONFIGURATION])["quality_last"]
     freedom = (groups.count() - 1).clip(lower=0)
     if not freedom.sum():
         return 0.0, 0

@@ -38,7 +38,7 @@ def join(spec: RunSpec) -> None:
     os.environ |= {"HOROVOD_CONTROLLER": controller, "HOROVOD_CPU_OPERATIONS": controller}
     os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", f"{PATIENCE_S:.0f}")
     if controller == "gloo" and "HOROVOD_RANK" not in os.environ:
-        meet(spec)
+        serve_addresses(spec)
 
 
 def describe_exchange(hvd, spec: RunSpec) -> str:
@@ -47,7 +47,7 @@ def describe_exchange(hvd, spec: RunSpec) -> str:
     return f"Horovod, {by}, compression {spec.gradient_compression}"
 
 
-def meet(spec: RunSpec) -> None:
+def serve_addresses(spec: RunSpec) -> None:
     """Set the variables that horovodrun would set, from those that howmanygpus.train.start.task has set.
 
     The first process serves the addresses of all processes from a thread that ends with it; gloo's pairs read them.

@@ -26,7 +26,7 @@ def split_address(address: str) -> tuple[str, str]:
     return host, port
 
 
-def find_own_ip(other_host: str) -> str:
+def resolve_own_ip(other_host: str) -> str:
     """Return the address from which this host reaches another one, without sending anything.
 
     Its own name may resolve to 127.0.1.1.
@@ -45,7 +45,7 @@ class Servers:
     def __init__(self):
         self.rank, self.num_processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         hosts, ports = zip(*(split_address(one) for one in os.environ["HOWMANYGPUS_ADDRESSES"].split(",")), strict=True)
-        own_host = find_own_ip(hosts[(self.rank + 1) % self.num_processes])
+        own_host = resolve_own_ip(hosts[(self.rank + 1) % self.num_processes])
         # ps-lite only binds to numeric addresses.
         first_host = own_host if self.rank == 0 else socket.gethostbyname(hosts[0])
         os.environ |= {

@@ -8,13 +8,13 @@ import numpy as np
 import tensorflow as tf
 
 from howmanygpus.train.frameworks.copying import Copier
-from howmanygpus.train.frameworks.keras.family import KerasBackend, build_optimizer, find_batchnorms, find_variables
+from howmanygpus.train.frameworks.keras.family import KerasBackend, build_optimizer, list_batchnorms, map_variables
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.spec import RunSpec
 
 
-def find_devices(spec: RunSpec) -> list[str]:
+def set_up_devices(spec: RunSpec) -> list[str]:
     """Return the GPUs that the launcher made visible, or virtual devices on the cores that it bound this process to."""
     if spec.device_kind == "cuda":
         return [f"/gpu:{i}" for i in range(spec.num_gpus)]
@@ -54,7 +54,7 @@ def average_statistics(strategy: tf.distribute.Strategy, model: keras.Model) -> 
     """
     if strategy.num_replicas_in_sync == 1:
         return
-    for layer in find_batchnorms(model):
+    for layer in list_batchnorms(model):
         for statistic in (layer.moving_mean, layer.moving_variance):
             replicas = strategy.experimental_local_results(statistic.value)
             statistic.assign(tf.add_n([tf.identity(replica) for replica in replicas]) / len(replicas))
@@ -70,7 +70,7 @@ class MirroredBackend(KerasBackend):
         self._predict_on_all = tf.function(lambda images: self.strategy.run(self._compute_logits, (images,)))
 
     def build_strategy(self, spec: RunSpec) -> tf.distribute.Strategy:
-        return mirror(tuple(find_devices(spec)))
+        return mirror(tuple(set_up_devices(spec)))
 
     def replicas_of(self, value) -> tuple:
         return self.strategy.experimental_local_results(value)
@@ -90,7 +90,7 @@ class MirroredBackend(KerasBackend):
 
     def replicas(self) -> list[dict[str, np.ndarray]]:
         local = self.strategy.experimental_local_results
-        copies = {name: local(variable.value) for name, variable in find_variables(self.model).items()}
+        copies = {name: local(variable.value) for name, variable in map_variables(self.model).items()}
         parameters = {name: arrays for name, arrays in copies.items() if is_trainable(name)}
         num_replicas = len(self.strategy.extended.worker_devices)
         return [{name: arrays[i].numpy() for name, arrays in parameters.items()} for i in range(num_replicas)]

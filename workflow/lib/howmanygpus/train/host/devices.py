@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pynvml
 
-from howmanygpus.train.host.gpus import describe_gpu, describe_links, find_near_cores, list_gpu_uuids
+from howmanygpus.train.host.gpus import describe_gpu, describe_links, list_gpu_uuids, read_near_cores
 from howmanygpus.train.host.processes import describe_cores, list_cores, list_numa_nodes, share_cores
 from howmanygpus.train.spec import LaunchSpec
 
 
 @dataclass(frozen=True)
-class Assignment:
+class DeviceAssignment:
     """The GPUs and cores that a run may use on this node.
 
     gpu_uuids: in the order of ranks; empty on a CPU. cores: one list for each device in the same order, or a single
@@ -41,7 +41,7 @@ class Assignment:
         return describe_cores(self.cores_by_device) | {"CUDA_VISIBLE_DEVICES": ",".join(self.gpu_uuids)} | order
 
 
-def assign_devices(spec: LaunchSpec, bind_cores: bool = True) -> Assignment:
+def assign_devices(spec: LaunchSpec, bind_cores: bool = True) -> DeviceAssignment:
     """Assign the first GPUs of this node that this process may use, and cores; raise ValueError if there are too few.
 
     A GPU gets cores of its own NUMA node while that has any left; a CPU device gets cores of a single node. Without
@@ -63,18 +63,18 @@ def assign_devices(spec: LaunchSpec, bind_cores: bool = True) -> Assignment:
                 "which CUDA gives a program only one; ask for one device, or for GPUs that are not split"
             )
     if not bind_cores:
-        return Assignment([cores], uuids)
+        return DeviceAssignment([cores], uuids)
     num_cores = num_devices * spec.cores_per_device
     if len(cores) < num_cores:
         raise ValueError(
             f"{num_cores} cores are needed for devices of {spec.cores_per_device} cores each, this process may use "
             f"{len(cores)}; lower num_gpus or cores_per_device in the machine file"
         )
-    near: list[set[int] | None] = [find_near_cores(uuid) for uuid in uuids] if uuids else [None] * num_devices
-    return Assignment(share_cores(cores, near, spec.cores_per_device), uuids)
+    near: list[set[int] | None] = [read_near_cores(uuid) for uuid in uuids] if uuids else [None] * num_devices
+    return DeviceAssignment(share_cores(cores, near, spec.cores_per_device), uuids)
 
 
-def describe_topology(assignment: Assignment) -> dict:
+def describe_topology(assignment: DeviceAssignment) -> dict:
     """Return the cores of each device, its GPU, and how the GPUs are connected; see `topology` of run.schema.yaml."""
     nodes = list_numa_nodes()
     devices: list[dict] = [

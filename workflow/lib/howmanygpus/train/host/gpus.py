@@ -69,34 +69,34 @@ def _list_parts(handle) -> list[str]:
     return [pynvml.nvmlDeviceGetUUID(handle)]
 
 
-def find_board(uuid: str):
+def get_board(uuid: str):
     """Return NVML's handle of a GPU, or of the GPU to which a part belongs. uuid: UUID of the GPU or the part."""
     handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
     return pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle) if uuid.startswith("MIG-") else handle
 
 
-def find_compute_capability() -> str | None:
+def read_compute_capability() -> str | None:
     """Return the compute capability of the first visible GPU, such as "8.0"; None without a GPU."""
     uuids = list_gpu_uuids()
     if not uuids:
         return None
-    return ".".join(map(str, pynvml.nvmlDeviceGetCudaComputeCapability(find_board(uuids[0]))))
+    return ".".join(map(str, pynvml.nvmlDeviceGetCudaComputeCapability(get_board(uuids[0]))))
 
 
-def find_gpu_name() -> str | None:
+def read_gpu_name() -> str | None:
     """Return the name of the first visible GPU, for frameworks that do not report it; None without a GPU."""
     uuids = list_gpu_uuids()
     return pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByUUID(uuids[0])) if uuids else None
 
 
-def find_smallest_memory_gib() -> float | None:
+def read_smallest_memory_gib() -> float | None:
     """Return the smallest memory of all visible GPUs, in GiB; None without a GPU, or if one has none of its own."""
     uuids = list_gpu_uuids()
-    sizes = [size for size in map(find_memory_gib, uuids) if size is not None]
+    sizes = [size for size in map(read_memory_gib, uuids) if size is not None]
     return min(sizes, default=None) if len(sizes) == len(uuids) else None
 
 
-def find_memory_gib(uuid: str) -> float | None:
+def read_memory_gib(uuid: str) -> float | None:
     """Return the memory of a GPU or a part in GiB; None for one that shares the host's memory, such as a GB10."""
     with suppress(pynvml.NVMLError_NotSupported):
         # Some drivers answer zero for such a GPU.
@@ -104,7 +104,7 @@ def find_memory_gib(uuid: str) -> float | None:
     return None
 
 
-def find_memory_in_use_frac() -> float | None:
+def read_memory_in_use_frac() -> float | None:
     """Return the fraction of memory that all programs use on the fullest visible GPU; None if no driver reports it."""
     fractions = []
     for uuid in list_gpu_uuids():
@@ -114,17 +114,17 @@ def find_memory_in_use_frac() -> float | None:
     return max(fractions, default=None)
 
 
-def find_near_cores(uuid: str) -> set[int]:
+def read_near_cores(uuid: str) -> set[int]:
     """Return the cores of the NUMA node of a GPU; empty if NVML does not know it."""
     with suppress(pynvml.NVMLError):
-        words = pynvml.nvmlDeviceGetCpuAffinity(find_board(uuid), ((os.cpu_count() or 1) + 63) // 64)
+        words = pynvml.nvmlDeviceGetCpuAffinity(get_board(uuid), ((os.cpu_count() or 1) + 63) // 64)
         return {64 * word + bit for word, mask in enumerate(words) for bit in range(64) if mask >> bit & 1}
     return set()
 
 
 def describe_gpu(uuid: str) -> dict:
     """Return UUID, name, PCI address and NUMA nodes of a GPU. uuid: as list_gpu_uuids returns it."""
-    near, bus = find_near_cores(uuid), pynvml.nvmlDeviceGetPciInfo(find_board(uuid)).busId
+    near, bus = read_near_cores(uuid), pynvml.nvmlDeviceGetPciInfo(get_board(uuid)).busId
     return {
         "uuid": uuid,
         "name": pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByUUID(uuid)),
@@ -137,7 +137,7 @@ def describe_links(uuids: list[str]) -> list[dict]:
     """Return how each pair of GPUs is connected: by NVLink, or by the nearest PCIe ancestor that they share."""
     found = []
     for first, second in combinations(uuids, 2):
-        boards = find_board(first), find_board(second)
+        boards = get_board(first), get_board(second)
         link = "unknown"
         with suppress(pynvml.NVMLError):
             level = pynvml.nvmlDeviceGetTopologyCommonAncestor(*boards)

@@ -6,7 +6,7 @@ from pathlib import Path
 MAPS = Path("/proc/self/maps")
 
 
-def find_loaded(name: str) -> str | None:
+def find_loaded_library(name: str) -> str | None:
     """Return the path of a loaded shared library, such as `libcudnn.so`; None if the process has not loaded it."""
     for line in MAPS.read_text().splitlines():
         path = line.rpartition(" ")[2]
@@ -15,12 +15,12 @@ def find_loaded(name: str) -> str | None:
     return None
 
 
-def find_cudnn_version() -> str | None:
+def read_cudnn_version() -> str | None:
     """Return the version of the loaded cuDNN, such as "9.1.0"; None without one.
 
     cudnnGetVersion counts 10000 per major version from cuDNN 9 and 1000 before (cuDNN API, CUDNN_VERSION).
     """
-    path = find_loaded("libcudnn.so")
+    path = find_loaded_library("libcudnn.so")
     if path is None:
         return None
     get_version = ctypes.CDLL(path).cudnnGetVersion

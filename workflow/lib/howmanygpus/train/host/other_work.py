@@ -11,7 +11,7 @@ import psutil
 import pynvml
 
 MODULE, PROGRAM = "howmanygpus.train.loop.train", "howmanygpus.train.program.process"
-LEAST_S = 0.5
+MIN_TIME_S = 0.5
 """Shortest time for which a share is computed. The kernel counts in hundredths of a second."""
 LOOK_EVERY_S = 5.0
 """Time between two looks at the processes on the GPUs, of which each takes less than a millisecond for each GPU."""
@@ -29,7 +29,7 @@ def read_busy_s(cores: set[int]) -> float:
     return busy / os.sysconf("SC_CLK_TCK")
 
 
-def find_run(marker: str) -> list[psutil.Process]:
+def list_run_processes(marker: str) -> list[psutil.Process]:
     """Return a run's processes on this node: this one, Python with `marker` as an argument, and their descendants."""
     found: dict[int, psutil.Process] = {os.getpid(): psutil.Process()}
     python = os.path.realpath(sys.executable)
@@ -48,7 +48,7 @@ def find_run(marker: str) -> list[psutil.Process]:
     return list(found.values())
 
 
-def find_cores(processes: list[psutil.Process]) -> set[int]:
+def read_allowed_cores(processes: list[psutil.Process]) -> set[int]:
     """Return the cores that processes may use."""
     cores: set[int] = set()
     for process in processes:
@@ -91,40 +91,40 @@ class OtherWork:
         self.gpu_processes: int | None = None
         self._seen: set[frozenset[int]] = set()
         self._stopped = threading.Event()
-        self._looking = threading.Thread(target=self._look_at_gpus, name="other work", daemon=True)
+        self._looking = threading.Thread(target=self._watch_gpu_processes, name="other work", daemon=True)
 
     def start(self) -> None:
-        own = find_run(self._marker)
-        self._cores = find_cores(own)
+        own = list_run_processes(self._marker)
+        self._cores = read_allowed_cores(own)
         self._own_pids = {process.pid for process in own}
-        self._see_gpus()
+        self._record_gpu_processes()
         if self._gpu_uuids:
             self._looking.start()
         self._before = read_busy_s(self._cores), read_cpu_s(own), time.monotonic()
 
     def stop(self) -> None:
-        """Set cpu_frac: the fraction of the cores' time that other work took; None after less than LEAST_S.
+        """Set cpu_frac: the fraction of the cores' time that other work took; None after less than MIN_TIME_S.
 
         Set gpu_processes: the largest number of other processes seen on the GPUs at one time; None if the driver does
         not report the run's own, as may be the case in a container.
         """
-        own = find_run(self._marker)
+        own = list_run_processes(self._marker)
         busy_s, own_s, now = read_busy_s(self._cores), read_cpu_s(own), time.monotonic()
         busy_before_s, own_before_s, started = self._before
         self._stopped.set()
         if self._gpu_uuids:
             self._looking.join()
-        self._see_gpus()
+        self._record_gpu_processes()
         self._own_pids |= {process.pid for process in own}
         numbers = [len(pids - self._own_pids) for pids in self._seen if pids & self._own_pids]
         self.gpu_processes = max(numbers, default=None)
-        if now - started >= LEAST_S:
+        if now - started >= MIN_TIME_S:
             other_s = busy_s - busy_before_s - (own_s - own_before_s)
             self.cpu_frac = max(0.0, other_s) / ((now - started) * len(self._cores))
 
-    def _look_at_gpus(self) -> None:
+    def _watch_gpu_processes(self) -> None:
         while not self._stopped.wait(LOOK_EVERY_S):
-            self._see_gpus()
+            self._record_gpu_processes()
 
-    def _see_gpus(self) -> None:
+    def _record_gpu_processes(self) -> None:
         self._seen.add(frozenset(list_gpu_pids(self._gpu_uuids)))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from howmanygpus.train.host.libraries import find_loaded
+from howmanygpus.train.host.libraries import find_loaded_library
 
 PORTABLE = 1
 """cudaHostAllocPortable: the memory is page-locked for all devices."""
@@ -22,7 +22,7 @@ def allocate_page_locked(num_bytes: int, device: int) -> np.ndarray:
 
     Raises PageLockedError if CUDA's runtime is not loaded or refuses.
     """
-    path = find_loaded("libcudart.so")
+    path = find_loaded_library("libcudart.so")
     if path is None:
         raise PageLockedError("the CUDA runtime is not loaded")
     runtime, pointer = ctypes.CDLL(path), ctypes.c_void_p()

@@ -20,7 +20,7 @@ from howmanygpus.surroundings.limits import count_cores_in_quota
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 """prctl(2), Linux"""
-MOST_MS = 2**31 - 1
+MAX_POLL_MS = 2**31 - 1
 """The longest timeout of poll(2)."""
 
 
@@ -38,7 +38,7 @@ def die_with_parent(signum: int = signal.SIGKILL, parent: int | None = None) -> 
         os.kill(os.getpid(), signum)
 
 
-def see_end(pid: int, timeout_s: float | None = None) -> bool | None:
+def wait_for_end(pid: int, timeout_s: float | None = None) -> bool | None:
     """Wait for the end of a process, and return whether it has ended; None if the kernel cannot tell (pidfd_open(2)).
 
     Popen.wait with a timeout and psutil look at the process 20 times a second, on a core that may belong to a run.
@@ -50,7 +50,7 @@ def see_end(pid: int, timeout_s: float | None = None) -> bool | None:
     try:
         waiting = select.poll()
         waiting.register(descriptor, select.POLLIN)
-        return bool(waiting.poll(None if timeout_s is None else min(1000 * timeout_s, MOST_MS)))
+        return bool(waiting.poll(None if timeout_s is None else min(1000 * timeout_s, MAX_POLL_MS)))
     finally:
         os.close(descriptor)
 
@@ -84,7 +84,7 @@ NUMBERS_OF_MALLOPT = {"TRIM": -1, "MMAP": -3}
 """malloc.h of glibc"""
 
 
-def keep_freed_memory() -> None:
+def set_malloc_thresholds() -> None:
     """Set the thresholds of KEEP_FREED_MEMORY again, in case a library has changed them."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -199,13 +199,13 @@ def _parse_cores(text: str) -> list[int]:
     return found
 
 
-CORES_OF_DEVICES = "HOWMANYGPUS_CORES"
+DEVICE_CORES_VARIABLE = "HOWMANYGPUS_CORES"
 """Environment variable with the cores of each device of the run on this node, such as 0,1;8,9."""
 
 
 def describe_cores(cores_by_device: list[list[int]]) -> dict[str, str]:
     """Return the environment variable that bind_to_device_cores reads."""
-    return {CORES_OF_DEVICES: ";".join(",".join(map(str, cores)) for cores in cores_by_device)}
+    return {DEVICE_CORES_VARIABLE: ";".join(",".join(map(str, cores)) for cores in cores_by_device)}
 
 
 def end_without_collecting() -> None:
@@ -220,7 +220,7 @@ RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "HOROVOD_RANK")
 """Environment variables with the process's number in the run, by train.start.task, mpirun and Horovod."""
 
 
-def find_rank() -> int:
+def read_rank() -> int:
     """Return the number of this process in the run. A process without a number is the only one."""
     return int(next((os.environ[name] for name in RANKS if name in os.environ), 0))
 
@@ -234,15 +234,15 @@ def is_first_on_node() -> bool:
     return int(next((os.environ[name] for name in LOCAL_RANKS if name in os.environ), 0)) == 0
 
 
-BINDING_IS_LEFT_ALONE = "HOWMANYGPUS_LEAVE_BINDING"
+BINDING_VARIABLE = "HOWMANYGPUS_LEAVE_BINDING"
 """Environment variable that the launcher sets if a scheduler has bound the processes to their cores."""
 
 
 def bind_to_device_cores(local_rank: int, cores_per_device: int) -> None:
     """Bind this process to its device's share of the run's cores on this node, as the launcher has shared them out."""
-    if BINDING_IS_LEFT_ALONE in os.environ:
+    if BINDING_VARIABLE in os.environ:
         return
-    shares = [_parse_cores(share) for share in os.environ[CORES_OF_DEVICES].split(";")]
+    shares = [_parse_cores(share) for share in os.environ[DEVICE_CORES_VARIABLE].split(";")]
     assert len(shares[local_rank]) == cores_per_device, f"{shares} for {cores_per_device} cores per device"
     os.sched_setaffinity(0, shares[local_rank])
 

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pynvml
 
-from howmanygpus.train.host.processes import Suspensions, describe_suspension, read_core_wait_s, see_end
+from howmanygpus.train.host.processes import Suspensions, describe_suspension, read_core_wait_s, wait_for_end
 
 COLUMNS = ("time_s", "node", "device", "utilisation_frac", "memory_gib", "power_w", "energy_j")
 GIB = 2**30
@@ -45,7 +45,7 @@ class ProcessTree:
         self._num_samples = 0
         self._processes: list[psutil.Process] = []
 
-    def _find_processes(self) -> None:
+    def _list_processes(self) -> None:
         if self._num_samples % self.samples_per_search == 0:
             with suppress(psutil.NoSuchProcess):
                 self._processes = [self._root, *self._root.children(recursive=True)]
@@ -53,7 +53,7 @@ class ProcessTree:
 
     def sample(self) -> dict:
         used, memory, now = {}, 0, time.monotonic()
-        self._find_processes()
+        self._list_processes()
         for process in self._processes:
             with suppress(psutil.NoSuchProcess):
                 used[process] = sum(process.cpu_times()[:2])
@@ -101,7 +101,7 @@ class Telemetry:
         try:
             self._sample()
         except Exception:
-            problem_of(self._path).write_text(traceback.format_exc())
+            get_problem_path(self._path).write_text(traceback.format_exc())
 
     def _sample(self) -> None:
         started = time.monotonic()
@@ -120,7 +120,7 @@ class Telemetry:
         is_stopped = self._stop.wait(self._interval_s)
         late_s = time.monotonic() - began - self._interval_s - (read_core_wait_s() - waited_before)
         if late_s > FROZEN_S:
-            with open(gaps_of(self._path), "a") as file:
+            with open(get_gaps_path(self._path), "a") as file:
                 file.write(f"{time.time()} {late_s}\n")
         return is_stopped
 
@@ -135,30 +135,30 @@ class Telemetry:
         self._own.__exit__()
         # This process was stopped, perhaps it alone; the others count their own stops.
         if self._own.stops:
-            gaps_of(self._path).unlink(missing_ok=True)
+            get_gaps_path(self._path).unlink(missing_ok=True)
 
 
-def find_sources(pid: int, num_cores: int, gpu_uuids: list[str]) -> list:
+def create_samplers(pid: int, num_cores: int, gpu_uuids: list[str]) -> list:
     """Return the sources to sample on a node: the process tree of `pid`, and each GPU."""
     return [ProcessTree(pid, num_cores), *(NvmlDevice(uuid) for uuid in gpu_uuids)]
 
 
-def path_of_node(folder: Path, node: int) -> Path:
+def get_node_path(folder: Path, node: int) -> Path:
     """Return the path of a node's file."""
     return Path(folder) / f"telemetry.node{node}.csv"
 
 
-def problem_of(path: Path) -> Path:
+def get_problem_path(path: Path) -> Path:
     """Return the path of the traceback of a sampler that failed. path: the node's file."""
     return path.with_suffix(".problem.txt")
 
 
-def gaps_of(path: Path) -> Path:
+def get_gaps_path(path: Path) -> Path:
     """Return the path of a sampler's gaps: end (seconds since 1970) and duration of each. path: the node's file."""
     return path.with_suffix(".gaps.txt")
 
 
-def find_gap(folder: Path, began_at: float) -> float:
+def compute_longest_gap(folder: Path, began_at: float) -> float:
     """Return the seconds of the longest gap of any node's samples that ended after a moment; 0 without one.
 
     folder: of the attempt.
@@ -175,9 +175,9 @@ def find_problem(folder: Path, num_nodes: int, ended_at: float) -> str | None:
     file was last written more than SILENCE_S before.
     """
     for node in range(num_nodes):
-        path = path_of_node(folder, node)
-        if problem_of(path).exists():
-            return f"the sampler of node {node} failed: {problem_of(path).read_text().strip().splitlines()[-1]}"
+        path = get_node_path(folder, node)
+        if get_problem_path(path).exists():
+            return f"the sampler of node {node} failed: {get_problem_path(path).read_text().strip().splitlines()[-1]}"
         if not path.exists():
             return f"the sampler of node {node} took no sample"
         if (silence_s := ended_at - path.stat().st_mtime) > SILENCE_S:
@@ -193,12 +193,12 @@ def merge_nodes(folder: Path, path: Path) -> None:
     path.write_text(",".join(COLUMNS) + "\n" + "".join(lines))
 
 
-def doubt_frozen(outcome: dict[str, Any], folder: Path, started_at: float) -> dict[str, Any]:
+def check_frozen(outcome: dict[str, Any], folder: Path, started_at: float) -> dict[str, Any]:
     """Return the outcome of an attempt, which is `suspended` if everything on a node was frozen while it trained.
 
     folder: the attempt's folder. started_at: start of its processes, in seconds since 1970.
     """
-    frozen_s = find_gap(folder, started_at + (outcome.get("init_s") or 0.0))
+    frozen_s = compute_longest_gap(folder, started_at + (outcome.get("init_s") or 0.0))
     if not frozen_s or outcome["status"] != "completed" or "measured_s" not in outcome:
         return outcome
     return outcome | describe_suspension(f"nothing on one of its nodes went on for {frozen_s:.3g} s")
@@ -212,14 +212,14 @@ def main() -> None:
     parser.add_argument("--num-cores", type=int, required=True, help="cores that the run has on this node")
     parser.add_argument("--gpu-uuids", nargs="*", default=[])
     arguments = parser.parse_args()
-    path = path_of_node(arguments.folder, arguments.node)
+    path = get_node_path(arguments.folder, arguments.node)
     try:
-        sources = find_sources(arguments.pid, arguments.num_cores, arguments.gpu_uuids)
+        sources = create_samplers(arguments.pid, arguments.num_cores, arguments.gpu_uuids)
     except Exception:
-        problem_of(path).write_text(traceback.format_exc())
+        get_problem_path(path).write_text(traceback.format_exc())
         raise
     with Telemetry(path, sources, arguments.node):
-        if see_end(arguments.pid) is None:
+        if wait_for_end(arguments.pid) is None:
             psutil.Process(arguments.pid).wait()
 
 

@@ -9,8 +9,8 @@ TOLD = Path(".snakemake/howmanygpus/told")
 """Folder with a file for each call, in which its jobs leave the messages for its screen."""
 
 
-def tell_call(message: str, told: Path = TOLD) -> None:
-    """Print a message on the screen of the call of which this process is a job, see calls.watch_told."""
+def print_to_call(message: str, told: Path = TOLD) -> None:
+    """Print a message on the screen of the call of which this process is a job, see calls.print_job_messages."""
     path = told / os.environ.get(VARIABLE, "")
     if path.is_file():
         with open(path, "a") as file:

@@ -7,7 +7,7 @@ from howmanygpus.surroundings.names import FAMILIES
 from howmanygpus.surroundings.secrets import shorten
 from howmanygpus.surroundings.shown import SHOWN
 
-OF_ONE_PROCESS = re.compile(
+PROCESS_VARIABLES = re.compile(
     r"OMPI_MCA_(ess|orte|pmix|prte|mpi_yield|rmaps|plm|ras|initial|hwloc|state|event|shmem|btl_openib_if|opal)\w*"
 )
 """Variables that mpirun sets for each process, which are left out."""
@@ -24,5 +24,5 @@ def list_variables() -> dict[str, str]:
     return {
         name: shorten(value) if name in SHOWN else NOT_SHOWN
         for name, value in sorted(os.environ.items())
-        if name in SHOWN or (others.fullmatch(name) and not OF_ONE_PROCESS.fullmatch(name))
+        if name in SHOWN or (others.fullmatch(name) and not PROCESS_VARIABLES.fullmatch(name))
     }

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from howmanygpus.train.input.changing import ManyCrops, ManyImages, PaddedImages, is_copied, is_small, place
-from howmanygpus.train.input.draws import Share, Shares
+from howmanygpus.train.input.draws import LocalBatch, LocalBatches
 from howmanygpus.train.input.image_files import ImageFiles, start_in_thread, start_in_threads
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
@@ -29,7 +29,7 @@ class TrainingBatches:
 
     def __init__(self, spec: RunSpec, data: PreparedData, rank: int, num_processes: int):
         self.spec, self.data = spec, data
-        self.shares = Shares(spec, data.train_images, rank, num_processes)
+        self.shares = LocalBatches(spec, data.train_images, rank, num_processes)
         self.steps_per_epoch, self.num_steps = self.shares.steps_per_epoch, self.shares.num_steps
         self.num_workers = spec.loader_workers * (spec.num_gpus // num_processes)
 
@@ -49,10 +49,10 @@ class TrainingBatches:
 
     def load_steps(self, chosen: range) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the batches of some consecutive steps, by the shared loader. Steps count from 0."""
-        loading, labels = Loading(self, chosen), np.asarray(self.data.train_labels)
+        loading, labels = BatchReader(self, chosen), np.asarray(self.data.train_labels)
         begun: deque[tuple[Callable[[], np.ndarray], np.ndarray]] = deque()
         for first in range(chosen.start, chosen.stop, loading.batches_per_task):
-            share = loading.find_share(range(first, min(first + loading.batches_per_task, chosen.stop)))
+            share = loading.get_share(range(first, min(first + loading.batches_per_task, chosen.stop)))
             begun.append((loading.begin(share), labels[share.samples]))
             if len(begun) == loading.num_at_once:
                 yield from self._finish(*begun.popleft())
@@ -68,7 +68,7 @@ class TrainingBatches:
             yield images[start : start + size], labels[start : start + size]
 
 
-class Loading:
+class BatchReader:
     """Reads and changes the images of batches, in as many threads as there are workers.
 
     num_at_once: number of tasks that are begun before the first of them has to be complete. batches_per_task: number of
@@ -98,7 +98,7 @@ class Loading:
                 self._num_parts, self.num_at_once = parts, math.ceil(self._num_workers / parts) + 1
                 self.batches_per_task = min(max(1, BYTES_PER_TASK // batch_bytes), BATCHES_PER_TASK)
 
-    def find_share(self, steps: range) -> Share:
+    def get_share(self, steps: range) -> LocalBatch:
         """Return the images to load for some steps. If tasks run ahead, a worker begins to draw the next epoch."""
         epoch = self._shares.epoch_of(steps[-1])
         if self._draws is not None and self._draws[0] == epoch:
@@ -108,7 +108,7 @@ class Loading:
             self._draws = (epoch + 1, start_in_thread(lambda: self._shares.draw_ahead(epoch + 1), self._num_workers))
         return self._shares.join(steps)
 
-    def begin(self, share: Share) -> Callable[[], np.ndarray]:
+    def begin(self, share: LocalBatch) -> Callable[[], np.ndarray]:
         """Begin to load the images of a share. Return a function that waits for them and returns them."""
         if isinstance(self._many, PaddedImages) and self._num_parts == 1:
             take = partial(self._many.take, share)
@@ -130,7 +130,7 @@ class Loading:
 
         return wait
 
-    def _fill(self, share: Share, images: np.ndarray) -> None:
+    def _fill(self, share: LocalBatch, images: np.ndarray) -> None:
         if self._many is not None:
             self._many.fill(share, images)
             return

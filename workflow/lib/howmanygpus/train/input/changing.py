@@ -10,7 +10,7 @@ between them, and a second, flipped copy if the run flips images.
 import cv2
 import numpy as np
 
-from howmanygpus.train.input.draws import Change, Share
+from howmanygpus.train.input.draws import Augmentation, LocalBatch
 from howmanygpus.train.input.pillow import resize
 
 SMALL_IMAGE_BYTES = 24 * 2**10
@@ -20,7 +20,7 @@ MAX_COPY_BYTES = 2**29
 IMAGES_PER_FLIP = 1024
 
 
-def place(image: np.ndarray, target: np.ndarray, change: Change) -> None:
+def place(image: np.ndarray, target: np.ndarray, change: Augmentation) -> None:
     """Write a changed image into `target`; both are uint8 (height, width, channels)."""
     flipped, top, left, size = change
     if size is not None:
@@ -120,7 +120,7 @@ class ManyImages:
         self._kept = rows.reshape(2 * crop_padding + 1, self._image.itemsize)
         """Row `left + crop_padding`: 255 for each byte of an image that a move by `left` covers, 0 for the others."""
 
-    def fill(self, share: Share, images: np.ndarray) -> None:
+    def fill(self, share: LocalBatch, images: np.ndarray) -> None:
         """Write the images of a share, changed, into `images`: uint8 (count, height, width, channels), contiguous."""
         if self._padding:
             self._fill_moved(share, images)
@@ -129,7 +129,7 @@ class ManyImages:
             np.take(self._source, share.samples, axis=0, out=images, mode="clip")
             flip(images, share.changes.flipped.nonzero()[0])
 
-    def _fill_moved(self, share: Share, images: np.ndarray) -> None:
+    def _fill_moved(self, share: LocalBatch, images: np.ndarray) -> None:
         count, height, width, channels = images.shape
         flipped, top = share.changes.flipped, share.changes.top
         # An image that is flipped after its move has to move the other way.
@@ -156,7 +156,7 @@ class ManyCrops:
         self._windows = np.moveaxis(windows, 3, -1)
         """Item (sample, top, left) is the crop there: a view (height, width, channels)."""
 
-    def fill(self, share: Share, images: np.ndarray) -> None:
+    def fill(self, share: LocalBatch, images: np.ndarray) -> None:
         """Write the images of a share, changed, into `images`: uint8 (count, height, width, channels), contiguous."""
         flipped, left = share.changes.flipped, share.changes.left
         # A crop that is flipped afterwards has to be at the other side.
@@ -212,7 +212,7 @@ class PaddedImages:
         self._windows = np.ndarray(windows, row, copies, strides=(image_bytes, row_bytes, pixel_bytes, row_bytes))
         """Item (sample, top + padding, left + padding) has the rows of an image that is moved by (top, left)."""
 
-    def take(self, share: Share) -> np.ndarray:
+    def take(self, share: LocalBatch) -> np.ndarray:
         """Return the images of a share, changed: uint8 (count, height, width, channels)."""
         count, height, width, channels = self._shape
         changes = share.changes
@@ -220,7 +220,7 @@ class PaddedImages:
         rows = self._windows[which, changes.top + self._padding, changes.left + self._padding]
         return rows.view(np.uint8).reshape(len(which), height, width, channels)
 
-    def fill(self, share: Share, images: np.ndarray) -> None:
+    def fill(self, share: LocalBatch, images: np.ndarray) -> None:
         """Write the images of a share, changed, into `images`: uint8 (count, height, width, channels)."""
         images[...] = self.take(share)
 

@@ -45,7 +45,7 @@ def epoch_order(draws: np.ndarray) -> np.ndarray:
     return np.argsort(words, kind="stable") if (ordered[1:] == ordered[:-1]).any() else order
 
 
-class Change(NamedTuple):
+class Augmentation(NamedTuple):
     """How one image is changed: it is flipped left to right or not, and then cropped.
 
     Pixel (row, column) moves to (row - top, column - left). Pixels that leave the crop are lost; empty ones become 0.
@@ -59,7 +59,7 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Changes:
+class Augmentations:
     """How each of several images is changed: the fields of Change as arrays, bool and int64 (count,).
 
     size: int64 (count, 2), or None if no crop is resized.
@@ -70,41 +70,45 @@ class Changes:
     left: np.ndarray
     size: np.ndarray | None = None
 
-    def __getitem__(self, index: int) -> Change:
+    def __getitem__(self, index: int) -> Augmentation:
         size = None if self.size is None else (int(self.size[index, 0]), int(self.size[index, 1]))
-        return Change(bool(self.flipped[index]), int(self.top[index]), int(self.left[index]), size)
+        return Augmentation(bool(self.flipped[index]), int(self.top[index]), int(self.left[index]), size)
 
-    def __iter__(self) -> Iterator[Change]:
+    def __iter__(self) -> Iterator[Augmentation]:
         columns = [self.flipped.tolist(), self.top.tolist(), self.left.tolist()]
-        return map(Change, *columns) if self.size is None else map(Change, *columns, map(tuple, self.size.tolist()))
+        return (
+            map(Augmentation, *columns)
+            if self.size is None
+            else map(Augmentation, *columns, map(tuple, self.size.tolist()))
+        )
 
-    def part(self, start: int, stop: int) -> "Changes":
+    def part(self, start: int, stop: int) -> "Augmentations":
         """Return the changes of the images from start up to stop."""
         which = slice(start, stop)
         size = None if self.size is None else self.size[which]
-        return Changes(self.flipped[which], self.top[which], self.left[which], size)
+        return Augmentations(self.flipped[which], self.top[which], self.left[which], size)
 
 
 @dataclass(frozen=True)
-class Share:
+class LocalBatch:
     """Images that one process feeds at one step: their indices, int64 (count,), and how each is changed."""
 
     samples: np.ndarray
-    changes: Changes
+    changes: Augmentations
 
-    def part(self, start: int, stop: int) -> "Share":
+    def part(self, start: int, stop: int) -> "LocalBatch":
         """Return the images from start up to stop."""
-        return Share(self.samples[start:stop], self.changes.part(start, stop))
+        return LocalBatch(self.samples[start:stop], self.changes.part(start, stop))
 
 
-def join(shares: list[Share]) -> Share:
+def join(shares: list[LocalBatch]) -> LocalBatch:
     """Concatenate several shares."""
     if len(shares) == 1:
         return shares[0]
     changes = [share.changes for share in shares]
     names = ("flipped", "top", "left") if changes[0].size is None else ("flipped", "top", "left", "size")
     fields = {name: np.concatenate([getattr(each, name) for each in changes]) for name in names}
-    return Share(np.concatenate([share.samples for share in shares]), Changes(**fields))
+    return LocalBatch(np.concatenate([share.samples for share in shares]), Augmentations(**fields))
 
 
 def draw_flips(words: np.ndarray, random_flip: bool) -> np.ndarray:
@@ -112,7 +116,9 @@ def draw_flips(words: np.ndarray, random_flip: bool) -> np.ndarray:
     return (words[:, 1] & np.uint64(random_flip)).astype(bool)
 
 
-def draw_changes(words: np.ndarray, random_flip: bool, crop_padding: int, surplus: tuple[int, int] = (0, 0)) -> Changes:
+def draw_changes(
+    words: np.ndarray, random_flip: bool, crop_padding: int, surplus: tuple[int, int] = (0, 0)
+) -> Augmentations:
     """Turn random words into changes. words: uint64 (count, 4), a row for each image.
 
     The low bit of word 1 flips left to right; words 2 and 3 place the crop in the image padded by crop_padding zero
@@ -120,7 +126,7 @@ def draw_changes(words: np.ndarray, random_flip: bool, crop_padding: int, surplu
     """
     num_places = np.array([extra + 2 * crop_padding + 1 for extra in surplus], np.uint64)
     places = (words[:, 2:] % num_places).astype(np.int64) - crop_padding
-    return Changes(draw_flips(words, random_flip), places[:, 0].copy(), places[:, 1].copy())
+    return Augmentations(draw_flips(words, random_flip), places[:, 0].copy(), places[:, 1].copy())
 
 
 def draw_boxes(
@@ -133,7 +139,7 @@ def draw_boxes(
     not fit is drawn again. After TRIES draws in all, the largest centred part of a permitted ratio is used instead.
     """
     height, width = image_size
-    boxes = np.tile(find_centred_box(image_size, crop.aspect), (num_samples, 1))
+    boxes = np.tile(compute_centred_box(image_size, crop.aspect), (num_samples, 1))
     lowest, highest = (float(Decimal(aspect).ln()) for aspect in crop.aspect)
     waiting = np.arange(num_samples)
     for stream in range(1, TRIES + 1):
@@ -153,7 +159,7 @@ def draw_boxes(
     return boxes
 
 
-def find_centred_box(image_size: tuple[int, int], aspect: tuple[float, float]) -> list[int]:
+def compute_centred_box(image_size: tuple[int, int], aspect: tuple[float, float]) -> list[int]:
     """Return the largest centred part of an image with a permitted aspect: top, left, height and width."""
     height, width = image_size
     if width / height < aspect[0]:
@@ -179,7 +185,7 @@ def exp(exponents: np.ndarray) -> np.ndarray:
     return result
 
 
-class Shares:
+class LocalBatches:
     """One process's share of every global batch, indexed by step from 0.
 
     Process r of n feeds rows r*b/n to (r+1)*b/n of a global batch of b images.
@@ -193,13 +199,13 @@ class Shares:
         self.num_steps = count_steps(spec, self.steps_per_epoch)
         self.local_batch_size = spec.global_batch_size // num_processes
         self._offset = rank * self.local_batch_size
-        self._drawn: tuple[int, Share] | None = None
-        self._ahead: tuple[int, Share] | None = None
+        self._drawn: tuple[int, LocalBatch] | None = None
+        self._ahead: tuple[int, LocalBatch] | None = None
 
     def __len__(self) -> int:
         return self.num_steps
 
-    def __getitem__(self, step: int) -> Share:
+    def __getitem__(self, step: int) -> LocalBatch:
         """Raise IndexError beyond the last step."""
         if not 0 <= step < self.num_steps:
             raise IndexError(step)
@@ -207,7 +213,7 @@ class Shares:
         start = step_of_epoch * self.spec.global_batch_size + self._offset
         return self._draw(epoch + 1).part(start, start + self.local_batch_size)
 
-    def join(self, steps: range) -> Share:
+    def join(self, steps: range) -> LocalBatch:
         """Concatenate the shares of consecutive steps."""
         (epoch, first), (last_epoch, last) = (divmod(step, self.steps_per_epoch) for step in (steps[0], steps[-1]))
         size = self.local_batch_size
@@ -221,9 +227,9 @@ class Shares:
 
     def draw_ahead(self, epoch: int) -> None:
         """Draw an epoch that another thread will ask for. That thread waits for the end of this call."""
-        self._ahead = (epoch, self._draw_anew(epoch))
+        self._ahead = (epoch, self._redraw(epoch))
 
-    def _draw(self, epoch: int) -> Share:
+    def _draw(self, epoch: int) -> LocalBatch:
         """Return all images of an epoch in their order; draw them unless they were drawn last or ahead.
 
         Threads that call at the same time may draw the same epoch twice.
@@ -232,22 +238,22 @@ class Shares:
             if drawn is not None and drawn[0] == epoch:
                 break
         else:
-            drawn = (epoch, self._draw_anew(epoch))
+            drawn = (epoch, self._redraw(epoch))
         self._drawn = drawn
         return drawn[1]
 
-    def _draw_anew(self, epoch: int) -> Share:
+    def _redraw(self, epoch: int) -> LocalBatch:
         draws = draw_epoch(self.spec.seed, epoch, self.num_train)
         order = epoch_order(draws)
-        return Share(order, self._draw_changes(epoch, order, draws[order]))
+        return LocalBatch(order, self._draw_changes(epoch, order, draws[order]))
 
-    def _draw_changes(self, epoch: int, order: np.ndarray, words: np.ndarray) -> Changes:
+    def _draw_changes(self, epoch: int, order: np.ndarray, words: np.ndarray) -> Augmentations:
         """Draw how the images of an epoch are changed. words: their random words, in the order of the epoch."""
         spec, (height, width) = self.spec, self._image_size
         if spec.random_resized_crop:
             boxes = draw_boxes(spec.seed, epoch, self.num_train, self._image_size, spec.random_resized_crop)[order]
             flipped = draw_flips(words, spec.random_flip)
-            return Changes(flipped, boxes[:, 0].copy(), boxes[:, 1].copy(), boxes[:, 2:].copy())
+            return Augmentations(flipped, boxes[:, 0].copy(), boxes[:, 1].copy(), boxes[:, 2:].copy())
         crop_height, crop_width = spec.crop or self._image_size
         surplus = (height - crop_height, width - crop_width)
         return draw_changes(words, spec.random_flip, spec.random_crop_padding, surplus)

@@ -3,7 +3,7 @@
 import numpy as np
 from PIL import Image
 
-from howmanygpus.train.input.draws import Change
+from howmanygpus.train.input.draws import Augmentation
 
 MODES = {1: "L", 3: "RGB"}
 """Pillow's mode for each number of channels."""
@@ -14,7 +14,7 @@ Pillow computes it in integers, so that the result does not depend on the proces
 """
 
 
-def load_image(source: str | np.ndarray, change: Change, shape: tuple[int, int, int]) -> np.ndarray:
+def load_image(source: str | np.ndarray, change: Augmentation, shape: tuple[int, int, int]) -> np.ndarray:
     """Load and change an image from a file or from pixels; returns uint8 (height, width, channels)."""
     if isinstance(source, str):
         with Image.open(source) as file:
@@ -24,7 +24,7 @@ def load_image(source: str | np.ndarray, change: Change, shape: tuple[int, int, 
     return np.array(flip_and_crop(image, change, shape[:2])).reshape(shape)
 
 
-def flip_and_crop(image: Image.Image, change: Change, size: tuple[int, int]) -> Image.Image:
+def flip_and_crop(image: Image.Image, change: Augmentation, size: tuple[int, int]) -> Image.Image:
     """Flip and crop; Pillow fills the part of a crop outside the image with zeros.
 
     size: height and width of the result. If the change has a size of its own, the crop has that size, and is resized.

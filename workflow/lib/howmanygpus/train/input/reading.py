@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from howmanygpus.surroundings.limits import find_free_bytes
-from howmanygpus.train.input.draws import Shares
+from howmanygpus.surroundings.limits import compute_free_bytes
+from howmanygpus.train.input.draws import LocalBatches
 from howmanygpus.train.input.image_files import ImageFiles
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
@@ -20,7 +20,7 @@ def list_files(spec: RunSpec, data: PreparedData) -> list[str]:
     files: list[str] = []
     train, test = data.train_images, data.test_images
     if isinstance(train, ImageFiles):
-        shares = Shares(spec, train, 0, 1)
+        shares = LocalBatches(spec, train, 0, 1)
         steps = range(min(shares.num_steps, shares.steps_per_epoch))
         is_part = shares.num_steps < shares.steps_per_epoch
         samples: Iterable[int] = (
@@ -46,7 +46,7 @@ def read_images(spec: RunSpec, data: PreparedData, num_threads: int) -> bool:
     the others.
     """
     files = list_files(spec, data)
-    if sum(Path(path).stat().st_size for path in files) > MEMORY_FRAC * find_free_bytes():
+    if sum(Path(path).stat().st_size for path in files) > MEMORY_FRAC * compute_free_bytes():
         return False
     with ThreadPoolExecutor(num_threads) as threads:
         for _ in threads.map(read_file, files):

@@ -14,7 +14,7 @@ START = 32
 """The first batch size that is tried."""
 GRAIN = 8
 """Sizes above this are searched in multiples of it."""
-MOST_FAILURES = 2
+MAX_FAILURES = 2
 """Number of failures for reasons other than memory, at one size, that end the search. A try is repeated until then."""
 FITS, OUT_OF_MEMORY, OUT_OF_HOST_MEMORY, FAILED = "fits", "out_of_memory", "host_out_of_memory", "failed"
 """Outcomes of a try."""
@@ -23,7 +23,7 @@ MEMORY, HOST_MEMORY, DATA_SET = "memory", "host_memory", "data_set"
 
 
 @dataclass(frozen=True)
-class Try:
+class SizeTry:
     """One batch size that was tried. reason: the message if it did not fit. is_confirmation: whether it was long."""
 
     batch: int
@@ -33,7 +33,7 @@ class Try:
 
 
 @dataclass(frozen=True)
-class Next:
+class NextTry:
     """The batch size to try next."""
 
     batch: int
@@ -41,7 +41,7 @@ class Next:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The end of a search. largest: 0 if nothing fits. limit: what prevents a larger one. reason: the same in words."""
 
     largest: int
@@ -58,7 +58,7 @@ def round_down(size: int) -> int:
     return size - size % GRAIN if size > GRAIN else size
 
 
-def choose_next(tries: Iterable[Try], bound: int) -> Next | Found:
+def choose_next(tries: Iterable[SizeTry], bound: int) -> NextTry | SearchResult:
     """Return the batch size to try next, or what the search has found.
 
     bound: largest size that the data set allows, at least 1. Raises SearchError if tries fail for other reasons than
@@ -74,25 +74,25 @@ def choose_next(tries: Iterable[Try], bound: int) -> Next | Found:
     largest = max((each.batch for each in fitting), default=0)
     candidates = _list_between(largest, smallest)
     if not too_large and largest < bound:
-        return Next(min(2 * largest or START, bound), is_confirmation=False)
+        return NextTry(min(2 * largest or START, bound), is_confirmation=False)
     if not largest and candidates:
-        return Next(max(1, round_down(smallest // 2)), is_confirmation=False)
+        return NextTry(max(1, round_down(smallest // 2)), is_confirmation=False)
     if too_large and candidates:
-        return Next(candidates[len(candidates) // 2], is_confirmation=False)
+        return NextTry(candidates[len(candidates) // 2], is_confirmation=False)
     if largest and not any(each.batch == largest and each.is_confirmation for each in fitting):
-        return Next(largest, is_confirmation=True)
+        return NextTry(largest, is_confirmation=True)
     if not too_large:
-        return Found(largest, DATA_SET, f"{largest} images fit, and more would leave a run no step to measure")
+        return SearchResult(largest, DATA_SET, f"{largest} images fit, and more would leave a run no step to measure")
     failure = too_large[smallest]
     limit = MEMORY if failure.outcome == OUT_OF_MEMORY else HOST_MEMORY
-    return Found(largest, limit, f"{smallest} images at a time do not fit: {failure.reason}")
+    return SearchResult(largest, limit, f"{smallest} images at a time do not fit: {failure.reason}")
 
 
-def _check_failures(tries: list[Try]) -> None:
+def _check_failures(tries: list[SizeTry]) -> None:
     """Raise SearchError if the size that was tried last has failed too often."""
     last = tries[-1] if tries else None
     same = [each for each in tries if last and each.batch == last.batch and each.outcome == FAILED]
-    if last and last.outcome == FAILED and len(same) >= MOST_FAILURES:
+    if last and last.outcome == FAILED and len(same) >= MAX_FAILURES:
         raise SearchError(f"{last.batch} images at a time: {last.reason}")
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.train.largest.bisecting import FAILED, Try
+from howmanygpus.train.largest.bisecting import FAILED, SizeTry
 
 
-class Notebook:
+class TryLog:
     """The tries of one piece of work, which searches with different bounds share. rows: the tries in the record's form.
 
     Tries by other code and failures of earlier jobs are discarded. All tries are discarded if the search with this
@@ -24,8 +24,8 @@ class Notebook:
         self.rows: list[dict] = [row for row in known["tries"] if row["outcome"] != FAILED] if is_current else []
 
     @property
-    def tries(self) -> list[Try]:
-        return [Try(row["batch"], row["outcome"], row["reason"], row["is_confirmation"]) for row in self.rows]
+    def tries(self) -> list[SizeTry]:
+        return [SizeTry(row["batch"], row["outcome"], row["reason"], row["is_confirmation"]) for row in self.rows]
 
     def add(self, row: dict) -> None:
         self.rows.append(row)

@@ -48,7 +48,7 @@ CPU_WORDS = re.compile(
 
 
 @dataclass(frozen=True)
-class Work:
+class TryData:
     """The data of a try. images: images per step. num_test: images of the evaluation at its end."""
 
     image_shape: tuple[int, int, int]
@@ -59,7 +59,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Ended:
+class TryEnding:
     """How a try ended. outcome: FITS or another of train.largest.bisecting."""
 
     outcome: str
@@ -70,7 +70,7 @@ class Ended:
     device_model: str | None
 
 
-def draw_data(work: Work) -> PreparedData:
+def draw_data(work: TryData) -> PreparedData:
     """Draw the images of two steps, and those of an evaluation. A few random ones are repeated."""
     generator = np.random.default_rng(1)
     arrays: dict[str, Any] = {}
@@ -95,13 +95,13 @@ def draw_data(work: Work) -> PreparedData:
 def do_try(
     python: str,
     make_spec: Callable[[str], dict],
-    work: Work,
+    work: TryData,
     folder: Path,
     placement: dict,
     deadline_s: float,
     memory_bytes: int | None,
     explain: Callable[[AttemptFolder, dict], dict],
-) -> Ended:
+) -> TryEnding:
     """Train with one batch size, and return how that ended. Only the folder of a try that failed is kept.
 
     python: interpreter of the framework's environment. make_spec: returns the specification of the run, given the
@@ -129,7 +129,7 @@ def do_try(
         status, reason = "crashed", f"the launcher ended without a word, by {ended_by}"
     outcome = judge(status, f"{reason}\n{said}", spec["device_kind"], count_killed() > killed_before)
     shutil.rmtree(folder if outcome != FAILED else data)
-    return Ended(outcome, status, reason, seconds, record.get("peak_memory_bytes"), record.get("device_model"))
+    return TryEnding(outcome, status, reason, seconds, record.get("peak_memory_bytes"), record.get("device_model"))
 
 
 def run(command: list[str], path: Path, memory_bytes: int | None) -> tuple[int, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from howmanygpus.train.host.gpus import find_memory_in_use_frac
+from howmanygpus.train.host.gpus import read_memory_in_use_frac
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loss_scaling import LossScale
 from howmanygpus.train.models.folder import add_folder
@@ -26,7 +26,7 @@ cuBLAS, cuDNN and NCCL allocate their workspaces and buffers themselves. If that
 classes than if one of their own allocations fails, and so do compilers that try kernels. TensorFlow has the last
 message if a copy from the host has no room.
 """
-DOUBTFUL = re.compile(
+AMBIGUOUS_MESSAGES = re.compile(
     r"(?:GET|FIND) was unable to find an engine to execute this computation"
     r"|(?:CUBLAS|CUDNN)_STATUS_NOT_INITIALIZED|CUDNN_STATUS_INTERNAL_ERROR(?!_)"
     r"|unhandled cuda error(?![\s\S]*Cuda failure)"
@@ -40,9 +40,9 @@ PyTorch and MXNet try one algorithm of cuDNN after the other, and XLA and Tensor
 for any, they only say that none has worked, as if cuDNN had none for such a layer. cuBLAS and cuDNN say that they are
 not initialized if there is no memory for their handles.
 """
-OF_A_KERNEL = re.compile("shared memory|register spilling", re.IGNORECASE)
+KERNEL_MEMORY_MESSAGES = re.compile("shared memory|register spilling", re.IGNORECASE)
 """Memory of a multiprocessor, which a kernel can exhaust at any batch size. XLA reports it with the same status."""
-MUCH_FRAC = 0.5
+EXHAUSTED_FRAC = 0.5
 """Fraction of a device's memory that must be in use for an ambiguous message to count as exhausted memory.
 
 A layer without an algorithm fails in the first step, when little more than weights and one batch are on the device.
@@ -136,7 +136,7 @@ class Backend(abc.ABC):
         """Block until a batch from put_on_device has arrived, but not for steps. Called from the thread that put it."""
 
     @abc.abstractmethod
-    def take_window_loss(self, num_steps: int) -> float:
+    def read_window_loss(self, num_steps: int) -> float:
         """Return the mean training loss of this process's devices, or of all, in the last num_steps steps. Blocks.
 
         The value must depend on the last step, if possible on its update of the weights, because reading it ends the
@@ -144,7 +144,7 @@ class Backend(abc.ABC):
         """
 
     def average_loss(self, loss: float) -> float:
-        """Return the mean over all processes of the results of take_window_loss, equal on all of them."""
+        """Return the mean over all processes of the results of read_window_loss, equal on all of them."""
         return loss
 
     def read_loss_scale(self) -> LossScale | None:
@@ -192,12 +192,12 @@ class Backend(abc.ABC):
         """Return the name of the accelerator; None on a CPU, whose name the launcher records."""
 
     @classmethod
-    def find_memory_in_use_frac(cls) -> float | None:
+    def read_memory_in_use_frac(cls) -> float | None:
         """Return the fraction of its memory that is in use on the fullest device; None if unknown.
 
         A framework that takes a device's memory when it starts asks its own allocator instead of the driver.
         """
-        return find_memory_in_use_frac()
+        return read_memory_in_use_frac()
 
     @classmethod
     def explain_out_of_memory(cls, error: BaseException) -> str:
@@ -210,11 +210,11 @@ class Backend(abc.ABC):
             text = str(each)
             said = (text.strip() or type(each).__name__).splitlines()[0]
             by_framework = isinstance(each, cls.out_of_memory_errors) and cls.out_of_memory_text in text
-            if (by_framework and not OF_A_KERNEL.search(said)) or FAILED_ALLOCATION.search(text):
+            if (by_framework and not KERNEL_MEMORY_MESSAGES.search(said)) or FAILED_ALLOCATION.search(text):
                 return said
-            doubtful = doubtful or (said if DOUBTFUL.search(text) else "")
-        in_use = cls.find_memory_in_use_frac() if doubtful else None
-        if in_use is None or in_use < MUCH_FRAC:
+            doubtful = doubtful or (said if AMBIGUOUS_MESSAGES.search(text) else "")
+        in_use = cls.read_memory_in_use_frac() if doubtful else None
+        if in_use is None or in_use < EXHAUSTED_FRAC:
             return ""
         return f"{doubtful} ({in_use:.0%} of the device's memory was in use)"
 

@@ -23,7 +23,7 @@ READINGS, CLOSE_S = 3, 20e-6
 """Attempts to read both clocks within CLOSE_S. The thread may lose its core between the two readings."""
 END_S, READ_S = 2e-3, 1e-4
 """Longest processor time that ending a window is assumed to take: per window, and per step for reading its loss."""
-EARLY_FACTOR, EARLY_LEAST_S = 0.25, 3e-4
+EARLY_FACTOR, EARLY_MIN_S = 0.25, 3e-4
 """A marker counts as early if more of the window follows it than this, in steps and in seconds.
 
 A step takes the mean time of a step in the window, or the median time from the beginning of one to its marker if that
@@ -72,7 +72,7 @@ class Clocks:
         return self.warmup_s + self.measured_s
 
 
-class Laps:
+class PhaseTimer:
     """Seconds of this process by phase. Each phase begins when the one before ends.
 
     apart_s: seconds by which a second clock disagrees, added up over the phases so that no step back undoes another.
@@ -106,7 +106,7 @@ class Laps:
 
 
 @dataclass
-class Doubts:
+class ClockFaults:
     """Signs that the clocks of this process are wrong; there is none if all values are 0.
 
     apart_s: disagreement of two clocks. impossible_windows: number of windows with impossible values. early_s: mean
@@ -120,9 +120,9 @@ class Doubts:
     stops: float = 0.0
     slept_s: float = 0.0
 
-    def over_ranks(self, max_over_ranks: Callable[[float], float]) -> "Doubts":
+    def over_ranks(self, max_over_ranks: Callable[[float], float]) -> "ClockFaults":
         """Return the largest value of each sign over all processes. Every process must call it."""
-        return Doubts(*(max_over_ranks(float(value)) for value in dataclasses.astuple(self)))
+        return ClockFaults(*(max_over_ranks(float(value)) for value in dataclasses.astuple(self)))
 
     def judge(self) -> dict[str, str]:
         """Return status and reason of a run whose times cannot be trusted; empty if there is no sign against them."""
@@ -172,10 +172,10 @@ class WindowChecks:
         rest_s = elapsed_s - sum(steps_s) - host_s
         matters = rest_s > EARLY_FRAC * elapsed_s or data_wait_s > INVENTED_FRAC * elapsed_s
         step_s = min(elapsed_s / len(steps_s), statistics.median(latencies_s))
-        if matters and rest_s > max(EARLY_FACTOR * step_s, EARLY_LEAST_S):
+        if matters and rest_s > max(EARLY_FACTOR * step_s, EARLY_MIN_S):
             self._early_s.append(rest_s)
 
-    def find_early_s(self) -> float:
+    def compute_early_s(self) -> float:
         """Return by how much markers were early on average; 0 if at most EARLY_WINDOWS of the windows show it.
 
         Compilation hides it in the first window. If there are several windows, at least two must show it.

@@ -8,7 +8,7 @@ import numpy as np
 from howmanygpus.train.input.batches import evaluation_batches
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend
-from howmanygpus.train.loop.feeding import Ahead, feed
+from howmanygpus.train.loop.feeding import Prefetcher, feed
 from howmanygpus.train.loop.predictions import PredictionStore, score
 from howmanygpus.train.spec import RunSpec
 
@@ -19,7 +19,7 @@ class Evaluation:
     def __init__(self, spec: RunSpec, data: PreparedData, backend: Backend):
         self.spec, self.data, self.backend = spec, data, backend
         self.predictions = PredictionStore(data.test_labels if data.multi_label or data.num_classes == 2 else None)
-        self._feed: Ahead | Generator | None = None
+        self._feed: Prefetcher | Generator | None = None
 
     def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Return this process's (images, samples); nothing if another process's device predicts everything."""
@@ -29,7 +29,7 @@ class Evaluation:
             return evaluation_batches(images, size * spec.num_gpus, backend.rank, backend.num_processes)
         return evaluation_batches(images, size, 0, 1) if backend.rank == 0 else iter(())
 
-    def start_feeding(self) -> Ahead | Generator:
+    def start_feeding(self) -> Prefetcher | Generator:
         """Begin to read the next evaluation's batches, unless that has begun already, and return them."""
         if self._feed is None:
             put = self.backend.put_for_prediction

@@ -18,21 +18,21 @@ COPIES = 5
 GIB = 2**30
 
 
-def feed(items: Iterable, prepare: Callable, depth: int) -> "Ahead | Generator":
+def feed(items: Iterable, prepare: Callable, depth: int) -> "Prefetcher | Generator":
     """Return an iterator over prepare(item) of every item, up to `depth` items ahead; 0 prepares each on request.
 
     Its close() stops the preparation in progress.
     """
-    return Ahead(items, prepare, depth) if depth else in_line(items, prepare)
+    return Prefetcher(items, prepare, depth) if depth else in_line(items, prepare)
 
 
-def feed_device(host_batches: Iterable, put: Callable, spec: RunSpec) -> "Ahead | Generator":
+def feed_device(host_batches: Iterable, put: Callable, spec: RunSpec) -> "Prefetcher | Generator":
     """Return an iterator over put(batch) of every batch of the host, up to `prefetch` ahead.
 
     On a GPU another thread loads a batch while the one before is copied. On a CPU `put` copies nothing.
     """
     if spec.prefetch and spec.device_kind != "cpu":
-        host_batches = Ahead(host_batches, lambda batch: batch, depth=1)
+        host_batches = Prefetcher(host_batches, lambda batch: batch, depth=1)
     return feed(host_batches, put, spec.prefetch)
 
 
@@ -41,7 +41,7 @@ def in_line(items: Iterable, prepare: Callable) -> Generator:
         yield prepare(item)
 
 
-class Ahead:
+class Prefetcher:
     """Prepares items in a background thread, which holds at most `depth` prepared items and one in preparation.
 
     An exception of `items` or `prepare` is raised in place of the item.
@@ -86,7 +86,7 @@ class Ahead:
             self._ready.append(item)
             self._changed.notify_all()
 
-    def __iter__(self) -> "Ahead":
+    def __iter__(self) -> "Prefetcher":
         return self
 
     def __next__(self) -> Any:

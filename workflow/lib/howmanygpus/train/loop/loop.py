@@ -30,17 +30,17 @@ from howmanygpus.train.loop.clocks import (
     HANDOVERS,
     READ_S,
     Clocks,
-    Laps,
+    PhaseTimer,
     WindowChecks,
     read_second_clock,
     time_handover,
 )
 from howmanygpus.train.loop.completions import Completions
 from howmanygpus.train.loop.evaluation import Evaluation
-from howmanygpus.train.loop.feeding import Ahead, feed_device
+from howmanygpus.train.loop.feeding import Prefetcher, feed_device
 from howmanygpus.train.loop.noise import GradientNoise
 from howmanygpus.train.loop.targets import read_targets
-from howmanygpus.train.records import Events, finite_or_none
+from howmanygpus.train.records import EventSink, finite_or_none
 from howmanygpus.train.spec import RANDOM_INPUTS, RESIDENT, RunSpec
 
 
@@ -52,7 +52,8 @@ class TrainingLoop:
     """Counts and times a backend's steps. `events` is None on every process but the first.
 
     A backend that takes batches from `batches` calls after_step after each step. One whose framework takes batches to
-    the devices by itself gives it `handed_batches`, and calls begin_step before each step and after_step after it.
+    the devices by itself gives it `iterate_handed_batches`, and calls begin_step before each step and after_step after
+    it.
 
     Closing the loop as a context stops the threads that feed it, however the training ended.
     """
@@ -63,7 +64,7 @@ class TrainingLoop:
         data: PreparedData,
         backend: Backend,
         learning_rates: np.ndarray,
-        events: Events | None,
+        events: EventSink | None,
         others: OtherWork | None = None,
         is_cold: bool = False,
         clock=time.perf_counter,
@@ -89,7 +90,7 @@ class TrainingLoop:
         self.loss_scale = backend.read_loss_scale()
         self._completions = Completions(backend.wait_for_step, clock)
         self.checks = WindowChecks()
-        self._feed: Ahead | Generator | None = None
+        self._feed: Prefetcher | Generator | None = None
         self._ready_at: dict[int, float] = {}
         self._began_at: dict[int, float] = {}
         self.batches_ahead = spec.prefetch
@@ -97,7 +98,7 @@ class TrainingLoop:
         """The batch of every step, which stays on the devices; None with any other input."""
         if spec.loader == SHARED:
             self.training_batches.prepare()
-        self.laps = Laps(clock, second_clock)
+        self.laps = PhaseTimer(clock, second_clock)
         self._open_window()
 
     def __enter__(self):
@@ -142,7 +143,7 @@ class TrainingLoop:
         self.backend.wait_for_batch(batch)
         return batch, self._clock()
 
-    def handed_batches(self):
+    def iterate_handed_batches(self):
         """Every batch of host_batches, for a framework that fetches ahead by itself. Notes when each is handed over.
 
         Such a framework may look at a few batches and then start again: every call begins with the first batch.
@@ -154,7 +155,7 @@ class TrainingLoop:
             yield batch
 
     def begin_step(self) -> None:
-        """Call before a step on a batch of handed_batches is enqueued."""
+        """Call before a step on a batch of iterate_handed_batches is enqueued."""
         self._wait_for_devices()
 
     def _wait_for_devices(self) -> None:
@@ -221,7 +222,7 @@ class TrainingLoop:
         if not math.isfinite(loss):
             raise DivergedError(f"training loss is {loss} in steps {self._window_start + 1} to {self.steps_done}")
         if self.loss_scale:
-            problem = self.loss_scale.find_divergence(self.steps_done, self.steps_done == self.num_steps)
+            problem = self.loss_scale.explain_divergence(self.steps_done, self.steps_done == self.num_steps)
             if problem:
                 raise DivergedError(problem)
         if self._steps_to_evaluation == 0:
@@ -254,7 +255,7 @@ class TrainingLoop:
         to a limit.
         """
         self.backend.wait_until_idle()
-        loss = self.backend.take_window_loss(num_steps)
+        loss = self.backend.read_window_loss(num_steps)
         self._completions.wait_for(self.steps_done)
         own_s = self.laps.end("window")
         computed_s = min(time.thread_time() - computed_before, END_S + READ_S * num_steps)

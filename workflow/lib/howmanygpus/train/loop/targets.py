@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from howmanygpus.train.input.draws import Shares
+from howmanygpus.train.input.draws import LocalBatches
 from howmanygpus.train.input.prepared import MISSING, PreparedData
 from howmanygpus.train.spec import RunSpec
 
@@ -42,7 +42,7 @@ def read_targets(batches: Iterable[Batch], spec: RunSpec, data: PreparedData, fi
 
 def weigh_batches(batches: Iterable[Batch], spec: RunSpec, data: PreparedData, first: int = 0) -> Iterator[Batch]:
     known = (np.asarray(data.train_labels) != MISSING).sum(axis=1)
-    whole = Shares(spec, data.train_images, rank=0, num_processes=1)
+    whole = LocalBatches(spec, data.train_images, rank=0, num_processes=1)
     for step, (images, labels) in enumerate(batches, start=first):
         num_known = int(known[whole[step].samples].sum())
         yield images, weigh_labels(labels, spec.global_batch_size, num_known)

@@ -19,14 +19,14 @@ from howmanygpus.train.host.processes import (
     Suspensions,
     die_with_parent,
     end_without_collecting,
-    find_rank,
     is_first_on_node,
+    read_rank,
 )
 from howmanygpus.train.host.variables import list_variables
 from howmanygpus.train.input.prepared import PreparedData, normalize_by, open_data
 from howmanygpus.train.input.reading import read_images
 from howmanygpus.train.loop.backend import Backend, UnsupportedError, load_backend
-from howmanygpus.train.loop.clocks import Doubts
+from howmanygpus.train.loop.clocks import ClockFaults
 from howmanygpus.train.loop.feeding import measure_host_to_device
 from howmanygpus.train.loop.loop import DivergedError, TrainingLoop
 from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates
@@ -108,10 +108,10 @@ def describe_disturbance(backend: Backend, others: OtherWork | None) -> dict[str
     }
 
 
-def find_doubts(loop: TrainingLoop, suspensions: Suspensions) -> Doubts:
+def find_doubts(loop: TrainingLoop, suspensions: Suspensions) -> ClockFaults:
     """Return the signs that clocks are wrong, over all processes. Every process must call it."""
     checks, suspended = loop.checks, (suspensions.stops, suspensions.slept_s)
-    own = Doubts(loop.laps.apart_s, checks.impossible, checks.find_early_s(), *suspended)
+    own = ClockFaults(loop.laps.apart_s, checks.impossible, checks.compute_early_s(), *suspended)
     return own.over_ranks(loop.backend.max_over_ranks)
 
 
@@ -170,7 +170,7 @@ def main() -> None:
     try:
         run(RunSpec.read(attempt.spec), attempt, arguments.started_at, arguments.save_weights)
     except Exception:
-        attempt.error_of(find_rank()).write_text(traceback.format_exc())
+        attempt.error_of(read_rank()).write_text(traceback.format_exc())
         raise
     end_without_collecting()
 

@@ -2,8 +2,8 @@
 Converts weights that torchvision publishes to canonical names and layouts.
 
 `published.py` of a model names its file, and maps the model's canonical names to torchvision's. It has `FILE`,
-`NORMALIZATION` (what the images were normalised by, see train.input.prepared) and `find_name(canonical name)`, and may
-have `OLD_NAMES` (patterns and replacements for names in files that are older than torchvision's present names),
+`NORMALIZATION` (what the images were normalised by, see train.input.prepared) and `to_published_name(canonical name)`,
+and may have `OLD_NAMES` (patterns and replacements for names in files that are older than torchvision's present names),
 `DROPPED` (prefixes of the names of arrays that the model omits) and `reorder(canonical name, array)`.
 """
 
@@ -42,7 +42,7 @@ def convert(model: str, published: dict[str, np.ndarray]) -> tuple[dict[str, np.
     how = read_published(model)
     arrays = {_rename(name, how): array for name, array in published.items() if not name.endswith(COUNTER)}
     parameters = importlib.import_module(f"howmanygpus.train.models.{model}.parameters").parameters
-    names = {name: how.find_name(name) for name in parameters(IMAGE_SHAPE, NUM_CLASSES)}
+    names = {name: how.to_published_name(name) for name in parameters(IMAGE_SHAPE, NUM_CLASSES)}
     if missing := [name for name in names.values() if name not in arrays]:
         raise ConversionError(f"{model}: the file lacks {_list(missing)}")
     left = sorted(arrays.keys() - names.values())

@@ -43,7 +43,7 @@ def factors_of_units(layer: str, num_units: int) -> np.ndarray:
     return draw_factors(0, layer, WORDS + 1, num_units)
 
 
-def find_threshold(rate: float) -> int:
+def compute_drop_threshold(rate: float) -> int:
     """Return the threshold: a unit whose draw is below it is dropped."""
     return round(rate * PRIME)
 

@@ -47,7 +47,7 @@ def is_decayed(name: str, weight_decay_on: str) -> bool:
     return weight_decay_on == "all" or not name.endswith((".bias", ".scale", ".offset", ".vector"))
 
 
-def find_wrong_arrays(weights: dict[str, np.ndarray]) -> str:
+def list_wrong_arrays(weights: dict[str, np.ndarray]) -> str:
     """Say which drawn arrays are not float32 or not finite; empty if all are."""
     for name, array in weights.items():
         if not isinstance(array, np.ndarray) or array.dtype != np.float32:

@@ -21,7 +21,7 @@ def compute_key(image: np.ndarray, seed: int, step: int) -> list[int]:
     return [pow(content + step - 1, 3, PRIME) for content in contents]
 
 
-def find_keys(network: Any, images: np.ndarray, step: int) -> list[np.ndarray]:
+def compute_keys(network: Any, images: np.ndarray, step: int) -> list[np.ndarray]:
     """Return the network's arguments besides the images: their keys, or none if the network has no dropout."""
     if not hasattr(network, "image_keys"):
         return []

@@ -17,15 +17,15 @@ from howmanygpus.train.input.prepared import PreparedData, open_data
 from howmanygpus.train.parity.own.folder import check_or_exit
 from howmanygpus.train.parity.reference import Arrays, compute, read_arguments, write_for_devices
 from howmanygpus.train.parity.relus import GatedRelu
-from howmanygpus.train.parity.rounding import Rounded
-from howmanygpus.train.parity.task import NOISE, NOISES, SKIPPED, SKIPPED_STEP, WEIGHTS
+from howmanygpus.train.parity.rounding import SimulatedRounding
+from howmanygpus.train.parity.task import NOISE, NOISES, SKIPPED_PREFIX, SKIPPED_STEP, WEIGHTS
 from howmanygpus.train.spec import RunSpec
 
 SEEDS = range(1, 9)
 """Seeds of the simulations of a network for which one simulation is too few; other networks use only the first seed."""
-FEW_PARAMETERS = 100_000
+SMALL_NETWORK_PARAMETERS = 100_000
 """A network with fewer parameters has arrays of so few elements that the norms of two draws may differ eightfold."""
-LITTLE_WORK = 100_000_000
+SIMULATION_WORK = 100_000_000
 """Product of parameters and pixels below which several simulations take a minute or two.
 
 Such networks have large arrays too, but small images: BatchNorm normalises few values in their last layers, where
@@ -35,10 +35,10 @@ simulation may take minutes, and an array's noise is an average over more values
 """
 
 
-def find_seeds(num_parameters: int, image_shape: tuple[int, ...]) -> range:
+def choose_seeds(num_parameters: int, image_shape: tuple[int, ...]) -> range:
     """Return the seeds of the simulations. image_shape: height, width, channels."""
-    is_little = num_parameters * image_shape[0] * image_shape[1] < LITTLE_WORK
-    return SEEDS if num_parameters < FEW_PARAMETERS or is_little else SEEDS[:1]
+    is_little = num_parameters * image_shape[0] * image_shape[1] < SIMULATION_WORK
+    return SEEDS if num_parameters < SMALL_NETWORK_PARAMETERS or is_little else SEEDS[:1]
 
 
 def measure(
@@ -50,16 +50,18 @@ def measure(
     as root mean squares over simulations. skipped/NAME: the array without the update of SKIPPED_STEP.
     """
     skipped = compute(spec, data, weights, num_shards, skipped_step=SKIPPED_STEP)
-    arrays = {f"{SKIPPED}{name}": array for name, array in skipped.items()}
+    arrays = {f"{SKIPPED_PREFIX}{name}": array for name, array in skipped.items()}
     for precision, noise in NOISES.items():
-        simulated = [simulate(spec, data, weights, num_shards, exact, Rounded(precision, seed)) for seed in seeds]
+        simulated = [
+            simulate(spec, data, weights, num_shards, exact, SimulatedRounding(precision, seed)) for seed in seeds
+        ]
         for name in skipped:
             arrays[f"{noise}/{name}"] = np.sqrt(np.mean([norms[name] ** 2 for norms in simulated]))
     return arrays
 
 
 def simulate(
-    spec: RunSpec, data: PreparedData, weights: dict, num_shards: int, exact: Arrays, arithmetic: Rounded
+    spec: RunSpec, data: PreparedData, weights: dict, num_shards: int, exact: Arrays, arithmetic: SimulatedRounding
 ) -> dict[str, float]:
     """Return the norm of the change of each array by one simulation of reduced precision."""
     rounded = compute(spec, data, weights, num_shards, arithmetic=arithmetic)
@@ -72,7 +74,7 @@ def main() -> None:
     with replace_relu(GatedRelu.apply):
         check_or_exit(arguments.model_folder, shape, arguments.num_classes, arguments.options)
         data, weights = open_data(folder / "arrays", crop_size=shape[:2]), load_file(folder / WEIGHTS)
-        seeds = find_seeds(sum(map(np.size, weights.values())), shape)
+        seeds = choose_seeds(sum(map(np.size, weights.values())), shape)
 
         def measure_one(spec: RunSpec, num_shards: int, stem: str) -> Arrays:
             exact = load_file(folder / f"{stem}.safetensors")

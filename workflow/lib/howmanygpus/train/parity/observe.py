@@ -20,7 +20,7 @@ from howmanygpus.train.host.processes import die_with_parent
 from howmanygpus.train.parity.task import OPTIMIZERS, UNSUPPORTED, make_spec
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import RunSpec
-from howmanygpus.train.start.launch import hold_machine, run_processes
+from howmanygpus.train.start.launch import lock_machine, run_processes
 from howmanygpus.train.start.launchers import count_processes
 
 DEADLINE_S = 1800.0
@@ -88,11 +88,11 @@ def start(tasks: list[dict], spec: RunSpec, placement: Placement, attempt: Attem
     path = attempt.path / "tasks.json"
     write_json_atomic(path, {"tasks": tasks})
     options = ["--tasks", str(path), "--errors", str(attempt.path)]
-    with hold_machine(placement, f"the parity gate of {spec.framework} on {describe_devices(spec)}"):
+    with lock_machine(placement, f"the parity gate of {spec.framework} on {describe_devices(spec)}"):
         return run_processes(spec, placement, attempt, "howmanygpus.train.parity.probe", options, DEADLINE_S)
 
 
-def set_aside(attempt: AttemptFolder, number: int) -> Path:
+def move_aside(attempt: AttemptFolder, number: int) -> Path:
     """Move what the processes of a crash have left behind to a folder of its own, and return the folder."""
     folder = attempt.path / f"crash{number}"
     folder.mkdir()
@@ -112,7 +112,7 @@ def observe(tasks: list[Task], placement: Placement, attempt: AttemptFolder) -> 
         print(f"Starting {spec.framework} on {describe_devices(spec)}: {left}", flush=True)
         status = start([task.describe(len(tasks), started_at) for task in at_once], spec, placement, attempt)
         if crashed := next((task for task in at_once if not task.is_over), None):
-            folder = set_aside(attempt, len(crashes))
+            folder = move_aside(attempt, len(crashes))
             crashes.append({"task": crashed.describe_place(), "exit_status": status, "folder": str(folder)})
             waiting = [task for task in waiting if task.folder != crashed.folder]
     print(f"{time.time() - started_at:6.1f} s: all tasks of {describe_devices(tasks[0].spec)} have ended", flush=True)

@@ -22,8 +22,8 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.train.frameworks.numbers import Numbers
-from howmanygpus.train.host.processes import die_with_parent, end_without_collecting, find_rank
+from howmanygpus.train.frameworks.numbers import NumberFormats
+from howmanygpus.train.host.processes import die_with_parent, end_without_collecting, read_rank
 from howmanygpus.train.input.prepared import PreparedData, open_data
 from howmanygpus.train.loop.backend import Backend, UnsupportedError, load_backend
 from howmanygpus.train.loop.loop import DivergedError, TrainingLoop
@@ -43,7 +43,7 @@ ROUNDING = 2.0**-24
 """The largest relative error of one rounding to float32."""
 DROPPED_BITS = 13
 """Low bits of a float32 that both float16 and bfloat16 lack."""
-LEAST_VALUES = 4
+MIN_VALUES = 4
 """Smallest number of values from which the format of an array is concluded."""
 
 
@@ -52,7 +52,7 @@ def hash_batch(images: np.ndarray, labels: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(images).tobytes() + np.ascontiguousarray(labels).tobytes()).hexdigest()
 
 
-class Losses:
+class LossRecorder:
     """Record the losses; this object replaces the event log."""
 
     def __init__(self) -> None:
@@ -72,17 +72,17 @@ class ObservedLoop(TrainingLoop):
     """
 
     first_batch: tuple[np.ndarray, np.ndarray]
-    numbers: Numbers | None = None
+    numbers: NumberFormats | None = None
 
     def __init__(self, spec: RunSpec, data: PreparedData, backend: Backend, *arguments: Any):
         self.own_losses: list[float] = []
-        take_loss = backend.take_window_loss
+        take_loss = backend.read_window_loss
 
-        def take_and_note(num_steps: int) -> float:
+        def read_and_record_loss(num_steps: int) -> float:
             self.own_losses.append(take_loss(num_steps))
             return self.own_losses[-1]
 
-        backend.take_window_loss = take_and_note  # type: ignore[method-assign]
+        backend.read_window_loss = read_and_record_loss  # type: ignore[method-assign]
         super().__init__(spec, data, backend, *arguments)
 
     def host_batches(self):
@@ -103,7 +103,7 @@ class ObservedLoop(TrainingLoop):
         if has_skipped_step(self.spec) and self.steps_done in (SKIPPED_STEP - 1, SKIPPED_STEP):
             self._scale_losses(OVERFLOWING if self.steps_done == SKIPPED_STEP - 1 else LOSS_SCALE)
 
-    def read_numbers(self) -> Numbers:
+    def read_numbers(self) -> NumberFormats:
         family = importlib.import_module(f"howmanygpus.train.frameworks.numbers.{self.spec.family}")
         return family.read(self.backend, self.first_batch)
 
@@ -173,10 +173,10 @@ def is_coarse(array: np.ndarray) -> bool:
     One float32 value in 2**13 fits by chance. Zeros prove nothing.
     """
     values = np.ravel(array)[np.ravel(array) != 0].astype(np.float32)
-    return values.size >= LEAST_VALUES and not np.any(values.view(np.uint32) & (2**DROPPED_BITS - 1))
+    return values.size >= MIN_VALUES and not np.any(values.view(np.uint32) & (2**DROPPED_BITS - 1))
 
 
-def describe_numbers(numbers: Numbers, own_losses: list[float]) -> dict[str, Any]:
+def describe_numbers(numbers: NumberFormats, own_losses: list[float]) -> dict[str, Any]:
     """Return the formats of numbers by kind, and by kind the names of arrays whose values fit a coarser format.
 
     own_losses: losses of the steps, before the average over processes.
@@ -193,7 +193,7 @@ def observe(spec: RunSpec, optimizer: str) -> tuple[Backend, dict[str, np.ndarra
     rates = learning_rates(spec, count_steps_per_epoch(len(data.train_labels), spec.global_batch_size))
     backend = load_backend(spec)(spec, data, load_file(spec.weights_file), rates)
     arrays = observe_before(backend, spec, data) if optimizer == "sgd" else {}
-    losses = Losses()
+    losses = LossRecorder()
     # A loss that is not finite is a result to judge, not a crash. All processes stop at the same step.
     with ObservedLoop(spec, data, backend, rates, losses) as loop, suppress(DivergedError):
         backend.train(loop)
@@ -233,7 +233,7 @@ def do_tasks(tasks: list[dict], prepare: Callable[[dict], None] = lambda task: N
     """
     cores, backend = os.sched_getaffinity(0), None
     for task in tasks:
-        if find_rank() == 0:
+        if read_rank() == 0:
             print(f"{time.time() - task['started_at']:6.1f} s: {task['name']}", flush=True)
         # A backend binds the process to its device's share of the cores that the process has.
         os.sched_setaffinity(0, cores)
@@ -250,7 +250,7 @@ def do_all(tasks: list[dict], errors: Path, prepare: Callable[[dict], None] = la
     try:
         do_tasks(tasks, prepare)
     except Exception:
-        AttemptFolder(errors).error_of(find_rank()).write_text(traceback.format_exc())
+        AttemptFolder(errors).error_of(read_rank()).write_text(traceback.format_exc())
         raise
     end_without_collecting()
 

@@ -32,7 +32,7 @@ from howmanygpus.train.input.prepared import PreparedData, crop_data
 from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.parity.own.folder import check_or_exit
 from howmanygpus.train.parity.rates import compute_rates
-from howmanygpus.train.parity.relus import GatedRelu, Halving, Measuring, RefuseOwnRelus, Watcher
+from howmanygpus.train.parity.relus import GatedRelu, Halving, Measuring, RefuseTorchRelus, Watcher
 from howmanygpus.train.parity.shards import Reference
 from howmanygpus.train.parity.task import (
     EVAL_EVERY_EPOCHS,
@@ -250,7 +250,7 @@ def write_for_devices(
 def main() -> None:
     arguments = read_arguments(__doc__)
     shape, folder = tuple(arguments.image_shape), arguments.folder
-    with replace_relu(GatedRelu.apply), RefuseOwnRelus(arguments.model):
+    with replace_relu(GatedRelu.apply), RefuseTorchRelus(arguments.model):
         check_or_exit(arguments.model_folder, shape, arguments.num_classes, arguments.options)
         weights = draw_task_weights(arguments.model, shape, arguments.num_classes, **arguments.options)
         print("Choosing images with few ReLU inputs near zero", flush=True)

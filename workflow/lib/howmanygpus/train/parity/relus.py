@@ -13,11 +13,11 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-NEAR_ZERO = 4e-6
+MIN_DISTANCE = 4e-6
 """Smallest value of that distance, in standard deviations of the ReLU's input."""
-TIMES_OFF = 4.0
+DISTANCE_FACTOR = 4.0
 """Ratio of the distance to the root mean square error of the ReLU's inputs."""
-OWN_RELUS = {
+TORCH_RELUS = {
     torch.relu: "torch.relu",
     torch.relu_: "torch.relu_",
     torch.nn.functional.relu: "torch.nn.functional.relu or nn.ReLU",
@@ -31,7 +31,7 @@ class RefusedReluError(Exception):
     """The model calls one of PyTorch's own ReLUs."""
 
 
-class RefuseOwnRelus(TorchFunctionMode):
+class RefuseTorchRelus(TorchFunctionMode):
     """While the context is open, each of PyTorch's own ReLUs raises RefusedReluError."""
 
     def __init__(self, model: str):
@@ -39,9 +39,9 @@ class RefuseOwnRelus(TorchFunctionMode):
         self.model = model
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function in OWN_RELUS:
+        if function in TORCH_RELUS:
             raise RefusedReluError(
-                f"model {self.model} calls {OWN_RELUS[function]}, for whose rounding the parity gate cannot allow; "
+                f"model {self.model} calls {TORCH_RELUS[function]}, for whose rounding the parity gate cannot allow; "
                 "in its torch.py use relu of howmanygpus.train.frameworks.torch.layers.relu"
             )
         return function(*args, **(kwargs or {}))
@@ -81,7 +81,7 @@ class Measuring:
         if self._is_rehearsal:
             self._rounded.append(x)
             return is_open
-        distance = find_distance(x, self._rounded.pop(0).to(x.dtype))
+        distance = compute_distance(x, self._rounded.pop(0).to(x.dtype))
         self.seen.append((x.detach(), distance))
         self.num_near += int((x.abs() / x.std(correction=0) < distance).sum())
         return is_open
@@ -103,17 +103,17 @@ class Halving:
 
     def open(self, x: torch.Tensor, is_open: torch.Tensor) -> torch.Tensor:
         other, distance = self._exact.seen.pop(0)
-        distance = max(distance, find_distance(x, other))
+        distance = max(distance, compute_distance(x, other))
         return torch.where(x.abs() / x.std(correction=0) < distance, 0.5, is_open)
 
 
-def find_distance(x: torch.Tensor, other: torch.Tensor) -> float:
+def compute_distance(x: torch.Tensor, other: torch.Tensor) -> float:
     """Return the distance from zero within which a difference as large as that of x and `other` decides.
 
     It is in standard deviations of x.
     """
     off = (other - x).square().mean().sqrt() / x.std(correction=0)
-    return max(NEAR_ZERO, TIMES_OFF * off.item())
+    return max(MIN_DISTANCE, DISTANCE_FACTOR * off.item())
 
 
 class GatedRelu(torch.autograd.Function):

@@ -29,7 +29,7 @@ PRODUCTS = {"convolution", "convolution_backward", "addmm", "mm", "bmm", "baddbm
 """Operations to which frameworks give weights in reduced precision."""
 
 
-class Rounded(TorchDispatchMode):
+class SimulatedRounding(TorchDispatchMode):
     """While the context is open, results of float64 operations have the precision of bf16 or fp16."""
 
     def __init__(self, precision: str, seed: int):

@@ -18,7 +18,7 @@ from howmanygpus.train.frameworks.torch.running_statistics import set_inflation,
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.parity.cross_entropy import count_terms, sigmoid_cross_entropy, softmax_cross_entropy
-from howmanygpus.train.parity.keys import find_keys
+from howmanygpus.train.parity.keys import compute_keys
 from howmanygpus.train.parity.relus import GatedRelu, Watcher
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
@@ -96,7 +96,7 @@ class Reference:
             shard = self.shards[position % len(self.shards)].train()
             named = dict(shard.named_parameters())
             with self.arithmetic:
-                keys = [torch.from_numpy(each) for each in find_keys(shard, pixels.numpy(), step)]
+                keys = [torch.from_numpy(each) for each in compute_keys(shard, pixels.numpy(), step)]
                 with self._watch(shard, x, *keys):
                     logits = shard(x, *keys)
                 loss = PartOfLoss.apply(logits, y.numpy(), smoothing, num_terms)

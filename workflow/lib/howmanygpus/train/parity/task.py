@@ -34,7 +34,7 @@ GLOBAL_BATCH_SIZE = 12
 """One, two and three devices divide it."""
 NUM_TRAIN, NUM_TEST = 28, 14
 """An epoch has two steps and leaves four images over. The last batch of an evaluation has two images."""
-SURPLUS = (2, 3)
+EXTRA_PIXELS = (2, 3)
 """Pixels by which the images are higher and wider than the network's input."""
 NUM_STEPS, EVAL_EVERY_EPOCHS = 6, 2
 """Three epochs, so that the images change their order twice and one evaluation is in the middle of training."""
@@ -65,7 +65,7 @@ In float32 none would overflow, so that a framework that computes in float32 doe
 """
 SKIPPED_STEP = 4
 """The step whose gradients overflow in fp16, on the last device only: all devices must skip it. Two steps follow."""
-SKIPPED = "skipped/"
+SKIPPED_PREFIX = "skipped/"
 """Prefix of the names of the reference's arrays if the step is skipped."""
 NOISES = {"bf16": "noise", "fp16": "fine_noise"}
 """Prefixes of the names of arrays with the changes by reduced precision, by the simulated precision."""
@@ -78,7 +78,7 @@ UNSUPPORTED = "unsupported.json"
 WEIGHTS = "weights.safetensors"
 CHANNEL_MEANS, CHANNEL_STDS = (127.0, 119.0, 135.0), (64.0, 58.0, 70.0)
 """Each channel has its own, so that one with the numbers of another shows. Further channels begin again."""
-PRESENT, MOST_MISSING = 0.4, 0.8
+PRESENT, MAX_MISSING_FRAC = 0.4, 0.8
 """With any number of labels per image: fraction that an image has, and largest fraction that may be missing.
 
 Devices then have clearly different numbers of known labels.
@@ -170,7 +170,7 @@ def draw_data(
     """Draw the task's images, as they are stored. image_shape: height, width and channels of the network's input."""
     generator = np.random.default_rng(seed)
     arrays: dict[str, Any] = {}
-    shape = (image_shape[0] + SURPLUS[0], image_shape[1] + SURPLUS[1], image_shape[2])
+    shape = (image_shape[0] + EXTRA_PIXELS[0], image_shape[1] + EXTRA_PIXELS[1], image_shape[2])
     for split, count in (("train", NUM_TRAIN), ("test", NUM_TEST)):
         arrays[f"{split}_images"] = generator.integers(0, 256, (count, *shape), dtype=np.uint8)
         draw = draw_labels if multi_label else draw_classes
@@ -191,7 +191,7 @@ def draw_classes(generator: np.random.Generator, count: int, num_classes: int) -
 def draw_labels(generator: np.random.Generator, count: int, num_classes: int) -> np.ndarray:
     """Return labels of images with any number of them, uint8 (count, num_classes), some of them missing."""
     present = generator.random((count, num_classes)) < PRESENT
-    is_missing = generator.random((count, num_classes)) < generator.random((count, 1)) * MOST_MISSING
+    is_missing = generator.random((count, num_classes)) < generator.random((count, 1)) * MAX_MISSING_FRAC
     return np.where(is_missing, MISSING, present).astype(np.uint8)
 
 

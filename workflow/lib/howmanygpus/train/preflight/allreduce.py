@@ -18,7 +18,7 @@ from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.host.processes import bind_to_device_cores, die_with_parent, end_without_collecting
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import LaunchSpec
-from howmanygpus.train.start.launch import hold_machine, run_processes
+from howmanygpus.train.start.launch import lock_machine, run_processes
 
 SIZES_MIB = (1, 16, 128)
 NUM_WARMUP, NUM_MEASURED = 3, 10
@@ -98,7 +98,7 @@ def main() -> None:
     placement = Placement.without_data(arguments.placement)
     write_json_atomic(attempt.spec, spec.to_dict())
     options = ["--measure", "--folder", str(arguments.folder)]
-    with hold_machine(placement, f"the all-reduce of {arguments.num_devices} devices"):
+    with lock_machine(placement, f"the all-reduce of {arguments.num_devices} devices"):
         sys.exit(run_processes(spec, placement, attempt, "howmanygpus.train.preflight.allreduce", options, DEADLINE_S))
 
 

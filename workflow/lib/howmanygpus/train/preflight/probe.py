@@ -17,14 +17,14 @@ import pynvml
 
 from howmanygpus.site import slurm
 from howmanygpus.train.host.devices import describe_host
-from howmanygpus.train.host.gpus import find_board, find_memory_gib, list_gpu_uuids
+from howmanygpus.train.host.gpus import get_board, list_gpu_uuids, read_memory_gib
 from howmanygpus.train.preflight.stacks import find_refusal
 
 PATIENCE_S = 20.0
 GIB = 2**30
 
 
-def look_around(expected: dict) -> dict:
+def inspect_node(expected: dict) -> dict:
     """Return everything that is recorded of a node. expected: keys of the machine file, see plan.jobs.expectation."""
     uuids = list_gpu_uuids()
     job, partition_limit = find_job()
@@ -48,10 +48,10 @@ def look_around(expected: dict) -> dict:
 
 
 def describe_gpu(uuid: str) -> dict:
-    handle, board = pynvml.nvmlDeviceGetHandleByUUID(uuid), find_board(uuid)
+    handle, board = pynvml.nvmlDeviceGetHandleByUUID(uuid), get_board(uuid)
     found = {"uuid": uuid, "name": pynvml.nvmlDeviceGetName(handle)}
     found["compute_capability"] = ".".join(map(str, pynvml.nvmlDeviceGetCudaComputeCapability(board)))
-    memory_gib = find_memory_gib(uuid)
+    memory_gib = read_memory_gib(uuid)
     found["memory_gib"] = None if memory_gib is None else round(memory_gib, 1)
     found["mig"] = False
     with suppress(pynvml.NVMLError):
@@ -111,7 +111,7 @@ def ask(*command: str) -> str | None:
 def find_job() -> tuple[slurm.Job | None, str | None]:
     """Return this job and its partition's time limit as SLURM writes it; None for what is unknown."""
     job = None
-    if job_id := slurm.find_job_id():
+    if job_id := slurm.read_job_id():
         with suppress(slurm.SlurmError):
             job = slurm.find_job(job_id)
             limits = [each.time_limit for each in slurm.list_partitions() if job and each.name == job.partition]
@@ -121,7 +121,7 @@ def find_job() -> tuple[slurm.Job | None, str | None]:
 
 def judge(found: dict, expected: dict) -> list[dict]:
     """Return what will not work (`error`) and what could be better (`warning`). Each text names the remedy."""
-    errors = [*judge_devices(found, expected), *judge_node(found, expected)]
+    errors = [*judge_devices(found, expected), *report_node(found, expected)]
     findings = [{"level": "error", "text": text} for text in errors]
     return findings + [{"level": "warning", "text": text} for text in list_warnings(found, expected)]
 
@@ -138,7 +138,7 @@ def judge_devices(found: dict, expected: dict) -> Iterator[str]:
         yield f"compute_capability is {', '.join(sorted(capabilities))}, not {capability}; correct it"
 
 
-def judge_node(found: dict, expected: dict) -> Iterator[str]:
+def report_node(found: dict, expected: dict) -> Iterator[str]:
     num_devices, interface = expected["devices_per_node"], expected["network_interface"]
     num_cores, has_cores = num_devices * expected["cores_per_device"], found["num_cores"]
     if expected["bind_cores"] and has_cores < num_cores:

@@ -4,14 +4,14 @@ LOWEST_DRIVERS = {"cuda11": (450, 80), "cuda12": (525, 60), "cuda13": (580, 65)}
 """Lowest driver of each stack on Linux (NVIDIA, CUDA Toolkit release notes, minor version compatibility)."""
 
 
-def stack_of(environment: str) -> str:
+def get_stack(environment: str) -> str:
     """Return the stack of an environment, for example cuda13 for pytorch-cuda13."""
     return environment.rpartition("-")[2]
 
 
 def find_refusal(environment: str, driver: str | None) -> str:
     """Return why a driver cannot run an environment; empty if it can, or if CUDA or the driver is unknown."""
-    stack = stack_of(environment)
+    stack = get_stack(environment)
     if stack not in LOWEST_DRIVERS or driver is None:
         return ""
     lowest = LOWEST_DRIVERS[stack]

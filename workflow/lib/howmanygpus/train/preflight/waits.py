@@ -24,7 +24,7 @@ UNSUPPORTED = "unsupported"
 
 
 @dataclass(frozen=True)
-class WaitRun:
+class RunWithoutWait:
     """A run without wait.
 
     folder: of its records. spec: its complete specification. environment: record of the framework's environment.
@@ -58,7 +58,7 @@ class WaitRun:
         verdict = json.loads(Path(self.verdict).read_text())
         return (verdict["reason"] or UNSUPPORTED) if verdict["status"] == UNSUPPORTED else ""
 
-    def find_outcome(self) -> dict | None:
+    def read_outcome(self) -> dict | None:
         """Return the record of this run; None if it has no outcome, or one of other code or of another specification.
 
         An outcome is any end but a crash, a signal or the time limit.
@@ -70,7 +70,7 @@ class WaitRun:
         is_current = record["spec"] == json.loads(json.dumps(self.spec)) and _is_current(record["code"])
         return record if is_current else None
 
-    def find_last_attempt(self) -> dict | None:
+    def read_last_attempt(self) -> dict | None:
         """Return the record of the last attempt without an outcome; None without one."""
         records = sorted(self.folder.glob("attempts/*/attempt.json"))
         return json.loads(records[-1].read_text()) if records else None

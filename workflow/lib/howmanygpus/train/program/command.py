@@ -18,7 +18,7 @@ class CommandError(ValueError):
     """A command has braces that name no placeholder. The message says what is wrong, and then how to put it right."""
 
 
-def find_placeholders(command: str) -> list[str]:
+def parse_placeholders(command: str) -> list[str]:
     """Return the names in braces, in their order. Raises CommandError for braces that a run could not fill."""
     try:
         parts = list(string.Formatter().parse(command))

@@ -6,7 +6,7 @@ from pathlib import Path
 from howmanygpus.files import sha256_of_file
 from howmanygpus.train.program.spec import ProgramSpec
 from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.start.launch import Work, main
+from howmanygpus.train.start.launch import RunModule, main
 from howmanygpus.train.start.rendezvous import reserve_port
 
 
@@ -22,7 +22,7 @@ def collect_nothing(spec: ProgramSpec, attempt: AttemptFolder) -> None:
     """A program's quality is in its events, so that there are no predictions to merge."""
 
 
-PROGRAM = Work("howmanygpus.train.program.process", verify_files, collect_nothing)
+PROGRAM = RunModule("howmanygpus.train.program.process", verify_files, collect_nothing)
 
 
 if __name__ == "__main__":

@@ -30,14 +30,14 @@ from howmanygpus.surroundings.secrets import make_hiding
 from howmanygpus.train.host.gpus import describe_gpu, list_gpu_uuids
 from howmanygpus.train.host.other_work import OtherWork
 from howmanygpus.train.host.processes import Suspensions, bind_to_device_cores, die_with_parent, stop_process_tree
-from howmanygpus.train.loop.clocks import Doubts, Laps, read_second_clock
+from howmanygpus.train.loop.clocks import ClockFaults, PhaseTimer, read_second_clock
 from howmanygpus.train.program.command import build_shell, fill_command
 from howmanygpus.train.program.reports import LINE_END, REPORT_VARIABLE
 from howmanygpus.train.program.spec import ProgramSpec
 from howmanygpus.train.program.watching import POLL_S, Watcher
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start.launchers import count_processes, count_processes_per_node
-from howmanygpus.train.start.task import RANK_VARIABLES, find_place
+from howmanygpus.train.start.task import RANK_VARIABLES, read_place
 
 OUT_OF_MEMORY = re.compile(
     r"CUDA out of memory|torch\.OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED|cudaErrorMemoryAllocation"
@@ -47,12 +47,12 @@ KEPT_LINES = 50
 GRACE_S = 10.0
 
 
-def find_rank(spec: ProgramSpec) -> tuple[int, int]:
+def read_rank(spec: ProgramSpec) -> tuple[int, int]:
     """Return this process's rank, and its rank on its node. A process that no launcher started has 0, 0."""
     if not any(names[0] in os.environ for names in RANK_VARIABLES) or spec.program["start"] == "once":
         return 0, 0
     # A single process on this machine may run inside a job of SLURM that has nothing to do with it.
-    place = find_place()
+    place = read_place()
     return (place.rank, place.local_rank) if place.num_processes == count_processes(spec) else (0, 0)
 
 
@@ -111,7 +111,7 @@ def run_program(
                 print(line, flush=True)
             last.append(line)
             if watcher:
-                watcher.take_output(said)
+                watcher.handle_output_line(said)
 
     reader = threading.Thread(target=pass_on, name="output", daemon=True)
     reader.start()
@@ -158,14 +158,14 @@ def describe_outcome(spec: ProgramSpec, watcher: Watcher, ended_at: float) -> di
     uuids = list_gpu_uuids() if spec.device_kind == "cuda" else []
     return {
         **{"status": status, "reason": reason, **code},
-        **progress.describe(watcher.find_moment(ended_at)),
+        **progress.describe(watcher.convert_to_wall_time(ended_at)),
         "disturbance": watcher.describe_disturbance(),
         "num_processes": count_processes(spec),
         "device_model": describe_gpu(uuids[0])["name"] if uuids else None,
     }
 
 
-def find_mistake(watcher: Watcher) -> str:
+def explain_missing_outcome(watcher: Watcher) -> str:
     """Say why a program that ended well has no outcome; empty if it has one."""
     if watcher.error:
         return watcher.error
@@ -175,7 +175,7 @@ def find_mistake(watcher: Watcher) -> str:
 
 def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
     """Run the program of this process and return the exit status."""
-    (rank, local_rank), num_processes = find_rank(spec), count_processes(spec)
+    (rank, local_rank), num_processes = read_rank(spec), count_processes(spec)
     if num_processes == spec.num_gpus and spec.launcher in ("per_device", "mpirun"):
         bind_to_device_cores(local_rank, spec.cores_per_device)
     others = OtherWork(str(attempt.path), list_gpu_uuids()) if spec.num_nodes == 1 else None
@@ -183,13 +183,13 @@ def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
     environment = build_environment(spec, rank, local_rank, watcher.path if watcher else None)
     command = build_shell(spec, fill_command(spec, os.environ))
     # Reports have the time of day.
-    laps = Laps(time.time, read_second_clock)
+    laps = PhaseTimer(time.time, read_second_clock)
     with Suspensions() as suspensions:
         exit_status, last, ended_at = run_program(command, environment, watcher)
     laps.end("window")
     if watcher and exit_status:
         # A program may report an outcome and fail at once.
-        watcher.take_rest(is_cut=True)
+        watcher.read_rest(is_cut=True)
     is_stopped = bool(watcher and watcher.ended.is_set())
     if exit_status and not is_stopped:
         if line := next((line for line in last if OUT_OF_MEMORY.search(line)), ""):
@@ -204,12 +204,12 @@ def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
             wait_for_first(attempt)
         return 0
     watcher.close()
-    if mistake := find_mistake(watcher):
+    if mistake := explain_missing_outcome(watcher):
         attempt.error_of(rank).write_text(make_hiding(environment)(mistake))
         return 1
     outcome = describe_outcome(spec, watcher, ended_at)
     if outcome["status"] == "completed":
-        outcome |= Doubts(laps.apart_s, stops=suspensions.stops, slept_s=suspensions.slept_s).judge()
+        outcome |= ClockFaults(laps.apart_s, stops=suspensions.stops, slept_s=suspensions.slept_s).judge()
     write_json_atomic(attempt.outcome, outcome)
     # A status other than 0 ends the other processes of a program that was stopped.
     return int(is_stopped)

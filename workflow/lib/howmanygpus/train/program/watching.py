@@ -41,20 +41,20 @@ class Watcher:
             self.path.touch()
             self._thread.start()
 
-    def find_moment(self, monotonic_s: float) -> float:
+    def convert_to_wall_time(self, monotonic_s: float) -> float:
         """Return a time of the monotonic clock as seconds since 1970, by the host's clock when this object was made."""
         return self._epoch + monotonic_s
 
-    def take_output(self, line: str) -> None:
+    def handle_output_line(self, line: str) -> None:
         """Take a line of the program's output, which counts if the study has regular expressions."""
         if self._patterns and not self.ended.is_set():
             try:
-                arrived = self.find_moment(time.monotonic())
+                arrived = self.convert_to_wall_time(time.monotonic())
                 self._add(match_output(self._patterns, line, arrived), arrived)
             except Exception as error:  # without this thread, the program would wait to write more
                 self._fail(error)
 
-    def take_rest(self, is_cut: bool) -> None:
+    def read_rest(self, is_cut: bool) -> None:
         """Take what is left in the file. is_cut: the program failed, so that its last line may be half a line."""
         self._is_cut = is_cut
         self._stop.set()
@@ -63,7 +63,7 @@ class Watcher:
 
     def close(self) -> None:
         """Take what is left in the file, and stop measuring; call after the program and its siblings have ended."""
-        self.take_rest(is_cut=False)
+        self.read_rest(is_cut=False)
         if self._others and self._measures:
             self._others.stop()
         self._events.close()
@@ -81,7 +81,7 @@ class Watcher:
             while not self.ended.is_set():
                 is_last = is_last or self._stop.is_set()
                 *lines, rest = (rest + file.read()).split("\n")
-                arrived = self.find_moment(time.monotonic())
+                arrived = self.convert_to_wall_time(time.monotonic())
                 if is_last and not self._is_cut:
                     # Nobody writes to the end of this line any more.
                     lines.append(rest)

@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.site.slurm import SlurmError, cancel, find_job_id
+from howmanygpus.site.slurm import SlurmError, cancel, read_job_id
 from howmanygpus.train.host.telling import VARIABLE
 from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.start.calls import find_birth, find_call, identify_folder
-from howmanygpus.train.start.settling import OWNER, REPLACED, Owner, find_working, settle
+from howmanygpus.train.start.calls import identify_folder, read_call, read_start_ticks
+from howmanygpus.train.start.settling import OWNER, REPLACED, Owner, complete_attempts, list_running_attempts
 
 ATTEMPTS, RUNS = Path("results/attempts"), Path("results/runs")
 TIME_FORMAT = "%Y%m%dT%H%M%S"
@@ -23,12 +23,12 @@ class DoneByAnotherError(Exception):
     """Another call of Snakemake, which is alive, does the run."""
 
 
-def find_owner(placement: dict) -> Owner:
+def make_owner(placement: dict) -> Owner:
     """Return the owner of attempts of this process."""
-    job = find_job_id() if placement.get("scheduler") == "slurm" else None
+    job = read_job_id() if placement.get("scheduler") == "slurm" else None
     host, pid = os.uname().nodename, os.getpid()
     folder = os.path.realpath(".")
-    return Owner(folder, identify_folder(), os.environ.get(VARIABLE), job, host, pid, find_birth(pid))
+    return Owner(folder, identify_folder(), os.environ.get(VARIABLE), job, host, pid, read_start_ticks(pid))
 
 
 def replace_older_attempts(run: str, owner: Owner) -> None:
@@ -36,11 +36,11 @@ def replace_older_attempts(run: str, owner: Owner) -> None:
 
     A killed Snakemake leaves such attempts behind. Raises DoneByAnotherError if the call of one is alive.
     """
-    settle(ATTEMPTS / run)
+    complete_attempts(ATTEMPTS / run)
     # A job that SLURM has put in the queue again is no other job.
-    working = [found for found in find_working(run=run) if found[1].job is None or found[1].job != owner.job]
+    working = [found for found in list_running_attempts(run=run) if found[1].job is None or found[1].job != owner.job]
     for _, older in working:
-        if older.call != owner.call and (call := find_call(older.call)):
+        if older.call != owner.call and (call := read_call(older.call)):
             raise DoneByAnotherError(
                 f"{RUNS / run}: {older.describe()} is doing this run, for another call of Snakemake: "
                 f"{call.describe()}. Wait for the end of that call or press Ctrl-C in its terminal; then give this "
@@ -68,7 +68,7 @@ def create_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
     run: path of the run below results/runs/. placement: see train.host.placement; the attempt is part of a job if it
     names a scheduler. Raises DoneByAnotherError if another call does the run.
     """
-    owner = find_owner(placement)
+    owner = make_owner(placement)
     replace_older_attempts(run, owner)
     attempt = make_folder(run, f"job{owner.job}" if owner.job else str(owner.pid))
     owner.write(attempt.path / OWNER)

@@ -24,8 +24,8 @@ from howmanygpus.train.host.telling import TOLD, VARIABLE
 from howmanygpus.train.records import now
 
 CALLS = Path(".snakemake/howmanygpus/calls")
-TOLD_EVERY_S = 0.5
-TOUCHED_EVERY_S = 30.0
+MESSAGE_CHECK_S = 0.5
+TOUCH_INTERVAL_S = 30.0
 SILENT_FOR_S = 300.0
 """After this time without a touch, other hosts consider a call dead. NFS may show the touch a minute late."""
 
@@ -58,25 +58,27 @@ def announce(name: str, say: Callable[[str], None] = print, calls: Path = CALLS)
     calls.mkdir(parents=True, exist_ok=True)
     read_each(calls, "*.json", _mark_if_killed)
     command = make_hiding(os.environ)(" ".join(["snakemake", *sys.argv[1:]]))
-    call = Call(name, identify_folder(), os.uname().nodename, os.getpid(), find_birth(os.getpid()), now(), command)
+    call = Call(
+        name, identify_folder(), os.uname().nodename, os.getpid(), read_start_ticks(os.getpid()), now(), command
+    )
     path = (calls / f"{name}.json").absolute()
     write_json_atomic(path, asdict(call))
     os.environ[VARIABLE] = name
     atexit.register(path.unlink, missing_ok=True)
-    threading.Thread(target=_keep_touching, args=(path,), name="call", daemon=True).start()
-    watch_told(say)
+    threading.Thread(target=_touch_periodically, args=(path,), name="call", daemon=True).start()
+    print_job_messages(say)
 
 
-def watch_told(say: Callable[[str], None], told: Path = TOLD) -> None:
+def print_job_messages(say: Callable[[str], None], told: Path = TOLD) -> None:
     """Say what the jobs of this call tell it while it is at work."""
     path = (told / os.environ[VARIABLE]).absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     atexit.register(path.unlink, missing_ok=True)
-    threading.Thread(target=_keep_saying, args=(path, say), name="told", daemon=True).start()
+    threading.Thread(target=_print_messages, args=(path, say), name="told", daemon=True).start()
 
 
-def find_living(folder: Path = Path()) -> list[Call]:
+def list_living_calls(folder: Path = Path()) -> list[Call]:
     """Return the calls that work in a folder. The files of a copied folder are those of other calls."""
     found = read_each(folder / CALLS, "*.json", lambda path: (_read(path), _is_alive(path)))
     return [call for call, is_running in found if is_running and call.folder_id == identify_folder(folder)]
@@ -84,25 +86,25 @@ def find_living(folder: Path = Path()) -> list[Call]:
 
 def refuse_to_unlock(arguments: list[str]) -> None:
     """Raise InUseError if a folder is to be unlocked although a call works there."""
-    if "--unlock" in arguments and (living := find_living()):
+    if "--unlock" in arguments and (living := list_living_calls()):
         raise InUseError(
             f"--unlock: the call that locked this folder still runs: {living[0].describe()}. Two calls would do the "
             "same runs. Wait for its end or press Ctrl-C in its terminal, which releases the folder."
         )
 
 
-def find_call(name: str | None) -> Call | None:
+def read_call(name: str | None) -> Call | None:
     """Return a call that works in this folder, by its name."""
-    return next((call for call in find_living() if call.name == name), None)
+    return next((call for call in list_living_calls() if call.name == name), None)
 
 
-def find_dead(folder: Path = Path()) -> list[Call]:
+def list_killed_calls(folder: Path = Path()) -> list[Call]:
     """Return the calls in a folder that were killed."""
-    living = {call.name for call in find_living(folder)}
+    living = {call.name for call in list_living_calls(folder)}
     return [call for call in _find_all(folder) if call.name not in living]
 
 
-def find_jobs(folder: Path) -> list[str]:
+def list_jobs_of_folder(folder: Path) -> list[str]:
     """Return the ids of the jobs in SLURM's queue that calls in a folder have submitted; empty without SLURM."""
     return list_jobs([call.name for call in _find_all(folder)], own=False)
 
@@ -132,7 +134,7 @@ def identify_folder(folder: Path = Path()) -> str:
     return f"{Path(os.path.realpath(folder)).name}-{folder.stat().st_ino}"
 
 
-def find_birth(pid: int) -> int | None:
+def read_start_ticks(pid: int) -> int | None:
     """Return when a process of this host started, in ticks since the host's start; None if there is no such process."""
     with suppress(OSError):
         # The name of the program, in parentheses, may contain spaces.
@@ -141,11 +143,11 @@ def find_birth(pid: int) -> int | None:
 
 
 def is_alive(pid: int, born: int | None) -> bool:
-    """Whether a process of this host lives. born: see find_birth; a later process may have the same number.
+    """Whether a process of this host lives. born: see read_start_ticks; a later process may have the same number.
 
     If it is None, any process of the number counts.
     """
-    now = find_birth(pid)
+    now = read_start_ticks(pid)
     return now is not None and born in (None, now)
 
 
@@ -158,8 +160,8 @@ def _is_alive(path: Path) -> bool:
     """Whether the call that announced itself by this file still runs, as far as this host can know."""
     call = _read(path)
     if call.host == os.uname().nodename:
-        return call.born is not None and find_birth(call.pid) == call.born
-    return _find_now(path.parent) - path.stat().st_mtime < SILENT_FOR_S
+        return call.born is not None and read_start_ticks(call.pid) == call.born
+    return _read_file_system_time(path.parent) - path.stat().st_mtime < SILENT_FOR_S
 
 
 def _mark_if_killed(path: Path) -> None:
@@ -168,16 +170,16 @@ def _mark_if_killed(path: Path) -> None:
         path.rename(path.with_suffix(".killed"))
 
 
-def _find_now(folder: Path) -> float:
+def _read_file_system_time(folder: Path) -> float:
     """Return the time by the clock of the file system, which may differ from this host's."""
     with suppress(OSError), tempfile.TemporaryFile(dir=folder) as file:
         return os.fstat(file.fileno()).st_mtime
     return time.time()
 
 
-def _keep_touching(path: Path) -> None:
+def _touch_periodically(path: Path) -> None:
     while True:
-        time.sleep(TOUCHED_EVERY_S)
+        time.sleep(TOUCH_INTERVAL_S)
         try:
             os.utime(path)
         except FileNotFoundError:
@@ -186,9 +188,9 @@ def _keep_touching(path: Path) -> None:
             pass  # the file server may be back when it is touched again
 
 
-def _keep_saying(path: Path, say: Callable[[str], None]) -> None:
+def _print_messages(path: Path, say: Callable[[str], None]) -> None:
     with suppress(OSError), open(path) as file:
         while path.exists():
             for line in file:
                 say(line.rstrip("\n"))
-            time.sleep(TOLD_EVERY_S)
+            time.sleep(MESSAGE_CHECK_S)

@@ -79,11 +79,11 @@ def explain_crash(attempt: AttemptFolder, record: dict) -> dict:
     if record["status"] != "crashed":
         return {}
     if "exit_status" in record:
-        return find_crash(attempt, record["exit_status"])
+        return read_crash(attempt, record["exit_status"])
     return name_crash(record["reason"])
 
 
-def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
+def read_crash(attempt: AttemptFolder, exit_status: int) -> dict:
     """Return status and reason: the last line of the traceback that was written first, else what aborted a process.
 
     Processes that lose their connection to a failed one fail later, with errors about that. A process that a library
@@ -94,7 +94,7 @@ def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
         if OUT_OF_HOST_MEMORY.search(line):
             return {"status": "host_out_of_memory", "reason": line.strip()}
     written = [path for path in attempt.path.glob("error.rank*.txt") if path.stat().st_size]
-    first = find_first(said)
+    first = read_first_failure(said)
     if first and attempt.error_of(first.rank) not in written:
         return name_crash(explain_failure(first, said))
     for path in sorted(written, key=lambda path: path.stat().st_mtime_ns):
@@ -114,7 +114,7 @@ def explain_crashes(path: Path) -> str:
     path: file with the crashes, which train.parity.observe writes.
     """
     crashes = json.loads(path.read_text())["crashes"] if path.exists() else []
-    ends = [find_crash(AttemptFolder(crash["folder"]), crash["exit_status"])["reason"] for crash in crashes]
+    ends = [read_crash(AttemptFolder(crash["folder"]), crash["exit_status"])["reason"] for crash in crashes]
     lines = [f"  {crash['task']} crashed: {reason}" for crash, reason in zip(crashes, ends, strict=True)]
     return "\n".join(["the parity gate's task was not done:", *lines]) if lines else ""
 
@@ -126,7 +126,7 @@ def explain_full_disk(attempt: AttemptFolder) -> dict:
     return name_crash(f"No space left on device: the disk of {attempt.path} is full")
 
 
-def find_first(said: str) -> Failure | None:
+def read_first_failure(said: str) -> Failure | None:
     """Return the process that failed first; None if no launcher names one, or if the process got SIGTERM."""
     for pattern in FIRST:
         if not (found := pattern.search(said)):

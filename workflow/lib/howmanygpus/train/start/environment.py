@@ -4,9 +4,9 @@ import os
 import sysconfig
 from pathlib import Path
 
-from howmanygpus.surroundings.environment import LEFT_OUT, build_surroundings, find_cache, find_names
+from howmanygpus.surroundings.environment import LEFT_OUT, build_surroundings, parse_variable_names, resolve_cache
 from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.host.processes import BINDING_IS_LEFT_ALONE, KEEP_FREED_MEMORY, LOCAL_RANKS, RANKS
+from howmanygpus.train.host.processes import BINDING_VARIABLE, KEEP_FREED_MEMORY, LOCAL_RANKS, RANKS
 from howmanygpus.train.spec import LaunchSpec, RunSpec
 
 CUDA_CACHE_BYTES = 2**32
@@ -19,7 +19,7 @@ them for their own.
 """
 
 
-def is_of_others(variable: str) -> bool:
+def is_foreign(variable: str) -> bool:
     """Whether an environment variable belongs to the process in which the workflow runs, and not to its runs.
 
     With those of torchrun's agent, PyTorch looks for a store of that agent.
@@ -34,14 +34,14 @@ def build_environment(spec: LaunchSpec, placement: Placement) -> dict[str, str]:
     knows what it needs.
     """
     return {
-        **(take_needed(spec, placement) if isinstance(spec, RunSpec) else take_all()),
+        **(select_needed_variables(spec, placement) if isinstance(spec, RunSpec) else select_all_variables()),
         "OMP_NUM_THREADS": str(spec.cores_per_device),
         # Open MPI refuses to run as root otherwise, and containers usually run as root.
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PYTHONUNBUFFERED": "1",
         **(cuda_environment() if spec.device_kind == "cuda" else {}),
-        **({} if placement.bind_cores else {BINDING_IS_LEFT_ALONE: "1"}),
+        **({} if placement.bind_cores else {BINDING_VARIABLE: "1"}),
     }
 
 
@@ -53,15 +53,15 @@ def describe_environment(spec: LaunchSpec, placement: Placement) -> dict[str, di
     return {"environment": {"kept": sorted(found), "left_out": found[LEFT_OUT].split()}}
 
 
-def take_all() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not is_of_others(name)}
+def select_all_variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not is_foreign(name)}
 
 
-def take_needed(spec: RunSpec, placement: Placement) -> dict[str, str]:
+def select_needed_variables(spec: RunSpec, placement: Placement) -> dict[str, str]:
     """Return the variables of the caller that a framework needs, and those by which the `best` tier is faster."""
-    found = build_surroundings(os.environ, find_names(placement.scratch or ""))
+    found = build_surroundings(os.environ, parse_variable_names(placement.scratch or ""))
     return {
-        **{name: value for name, value in found.items() if not is_of_others(name)},
+        **{name: value for name, value in found.items() if not is_foreign(name)},
         "TF_CPP_MIN_LOG_LEVEL": "1",
         **(KEEP_FREED_MEMORY if spec.tier == "best" else {}),
     }
@@ -75,13 +75,13 @@ def cuda_environment() -> dict[str, str]:
     before a run is timed.
     """
     return {
-        "LD_LIBRARY_PATH": os.pathsep.join(find_cuda_libraries()),
-        "CUDA_CACHE_PATH": os.environ.get("CUDA_CACHE_PATH") or str(find_cache() / "cuda"),
+        "LD_LIBRARY_PATH": os.pathsep.join(list_cuda_libraries()),
+        "CUDA_CACHE_PATH": os.environ.get("CUDA_CACHE_PATH") or str(resolve_cache() / "cuda"),
         "CUDA_CACHE_MAXSIZE": os.environ.get("CUDA_CACHE_MAXSIZE") or str(CUDA_CACHE_BYTES),
     }
 
 
-def find_cuda_libraries() -> list[str]:
+def list_cuda_libraries() -> list[str]:
     """Return the folders of the environment's own CUDA libraries, and then those of LD_LIBRARY_PATH.
 
     MXNet and CuPy do not look for these folders themselves.

@@ -27,15 +27,21 @@ from howmanygpus.train.host import slurm
 from howmanygpus.train.host.devices import assign_devices, describe_host, describe_topology
 from howmanygpus.train.host.gpus import list_gpu_uuids
 from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.host.processes import die_with_parent, list_cores, see_end, start_processes, stop_descendants
+from howmanygpus.train.host.processes import (
+    die_with_parent,
+    list_cores,
+    start_processes,
+    stop_descendants,
+    wait_for_end,
+)
 from howmanygpus.train.host.stderr_log import tee_stderr
 from howmanygpus.train.host.telemetry import (
     Telemetry,
-    doubt_frozen,
+    check_frozen,
+    create_samplers,
     find_problem,
-    find_sources,
+    get_node_path,
     merge_nodes,
-    path_of_node,
 )
 from howmanygpus.train.input.description import read_description, verify_data, verify_hashes
 from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions
@@ -44,7 +50,7 @@ from howmanygpus.train.schema import RecordError, write_record
 from howmanygpus.train.spec import LaunchSpec, RunSpec
 from howmanygpus.train.start.environment import build_environment, describe_environment
 from howmanygpus.train.start.launchers import build_command
-from howmanygpus.train.start.rendezvous import open_meeting, read_all
+from howmanygpus.train.start.rendezvous import open_rendezvous, read_all
 from howmanygpus.train.turns import take_turn
 
 GRACE_S = 10.0
@@ -57,7 +63,7 @@ KEPT = ("spec", "status", "reason", "pid", "started_at", "finished_at", "parity"
 
 
 @dataclass(frozen=True)
-class Work:
+class RunModule:
     """The work of a run's processes.
 
     module: each process runs it. verify: checks the inputs before the start and returns their hashes for the record.
@@ -88,7 +94,7 @@ def ignore_signals() -> None:
 
 
 @contextmanager
-def hold_machine(placement: Placement, purpose: str):
+def lock_machine(placement: Placement, purpose: str):
     """Wait until no other run of this user is being measured on this host; a scheduler gives each its own devices.
 
     TMPDIR does not matter, because calls from shells with another one use the same cores. purpose: what the machine is
@@ -118,7 +124,7 @@ def collect_predictions(spec: RunSpec, attempt: AttemptFolder) -> None:
     merge_predictions(sorted(attempt.path.glob("predictions.rank*.npz")), num_test, attempt.predictions)
 
 
-TRAINING = Work("howmanygpus.train.loop.train", verify_inputs, collect_predictions)
+TRAINING = RunModule("howmanygpus.train.loop.train", verify_inputs, collect_predictions)
 
 
 def run_processes(
@@ -128,7 +134,7 @@ def run_processes(
 
     Raises TimeoutError at the deadline, Interrupted at a signal, and ValueError if devices or cores are missing.
     """
-    meeting = open_meeting(attempt.path, spec, placement)
+    meeting = open_rendezvous(attempt.path, spec, placement)
     command, environment = build_command(spec, placement, meeting, module, options), build_environment(spec, placement)
     if left_out := environment.get(LEFT_OUT):
         print(f"Environment variables that this run does not get: {left_out}", file=sys.stderr, flush=True)
@@ -137,8 +143,8 @@ def run_processes(
         assignment = assign_devices(spec, placement.bind_cores)
         environment |= assignment.variables
         child = start_processes(command, environment, assignment.cores)
-        sources = find_sources(child.pid, len(assignment.cores), assignment.gpu_uuids)
-        telemetry = Telemetry(path_of_node(meeting, 0), sources)
+        sources = create_samplers(child.pid, len(assignment.cores), assignment.gpu_uuids)
+        telemetry = Telemetry(get_node_path(meeting, 0), sources)
     else:
         # The processes of each node take their cores and devices and start the telemetry themselves.
         environment |= slurm.restore_environment(spec, placement)
@@ -146,7 +152,7 @@ def run_processes(
     said = tee_stderr(child.stderr, attempt.said)
     try:
         with telemetry:
-            return child.wait(timeout=0.0 if see_end(child.pid, deadline_s) is False else deadline_s)
+            return child.wait(timeout=0.0 if wait_for_end(child.pid, deadline_s) is False else deadline_s)
     except subprocess.TimeoutExpired:
         raise TimeoutError(f"not done after {deadline_s:.0f} s, the time limit of this run") from None
     finally:
@@ -156,10 +162,10 @@ def run_processes(
         stop_descendants(GRACE_S)
         child.wait()
         said.join(GRACE_S)
-        note_telemetry(meeting, spec, attempt)
+        merge_telemetry(meeting, spec, attempt)
 
 
-def note_telemetry(meeting: Path, spec: LaunchSpec, attempt: AttemptFolder) -> None:
+def merge_telemetry(meeting: Path, spec: LaunchSpec, attempt: AttemptFolder) -> None:
     """Merge what the samplers wrote, and leave a note if one of them had died."""
     merge_nodes(meeting, attempt.telemetry)
     if problem := find_problem(meeting, spec.num_nodes, time.time()):
@@ -168,13 +174,13 @@ def note_telemetry(meeting: Path, spec: LaunchSpec, attempt: AttemptFolder) -> N
 
 
 @contextmanager
-def hold_publishing(attempt: AttemptFolder):
+def lock_publishing(attempt: AttemptFolder):
     """Let one attempt of a run publish at a time, so that the files of a run are those of one attempt."""
     with hold_lock(attempt.path.parent / ".publishing.lock"):
         yield
 
 
-def publish(spec: LaunchSpec, attempt: AttemptFolder, run_dir: Path, record: dict, work: Work) -> None:
+def publish(spec: LaunchSpec, attempt: AttemptFolder, run_dir: Path, record: dict, work: RunModule) -> None:
     """Move the attempt's files to the run's folder; run.json appears last.
 
     Raises RecordError, before anything has moved, if `record` violates its schema.
@@ -184,7 +190,7 @@ def publish(spec: LaunchSpec, attempt: AttemptFolder, run_dir: Path, record: dic
     write_record(attempt.run, record)
     weights = (attempt.initial_weights, attempt.final_weights)
     files = (attempt.events, attempt.telemetry, attempt.predictions, *weights, attempt.run)
-    with hold_publishing(attempt):
+    with lock_publishing(attempt):
         run_dir.mkdir(parents=True, exist_ok=True)
         for file in filter(Path.exists, files):
             os.replace(file, run_dir / file.name)
@@ -199,7 +205,7 @@ def run_attempt(
     attempt: AttemptFolder,
     options: argparse.Namespace,
     record: dict,
-    work: Work,
+    work: RunModule,
 ) -> int:
     """Verify the inputs, run and publish; return the exit status. What becomes known is added to `record`."""
     gpu_uuids = list_gpu_uuids()[: spec.devices_per_node] if spec.device_kind == "cuda" else []
@@ -210,7 +216,7 @@ def run_attempt(
     module_options = ["--attempt", str(attempt.path), *(["--save-weights"] if options.save_weights else [])]
     if placement.scheduler == "none":
         record |= {"topology": describe_topology(assign_devices(spec, placement.bind_cores))}
-    with hold_machine(placement, str(options.run_dir)):
+    with lock_machine(placement, str(options.run_dir)):
         record |= {"held_at": now()}
         record |= work.verify(spec)  # reading all data would disturb another run
         started_at = time.time()
@@ -230,7 +236,7 @@ def run_attempt(
                 record |= {"staging_s": max(staged)}
         if attempt.outcome.exists():
             ignore_signals()  # a run that is done is not lost to a late Ctrl-C
-            outcome = doubt_frozen(json.loads(attempt.outcome.read_text()), attempt.path, started_at)
+            outcome = check_frozen(json.loads(attempt.outcome.read_text()), attempt.path, started_at)
             publish(spec, attempt, options.run_dir, record | outcome | {"finished_at": now()}, work)
             return 0
     record |= {"status": "crashed", "reason": f"exit status {exit_status}", "exit_status": exit_status}
@@ -254,7 +260,7 @@ def refuse(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, record: dict, r
 
 
 def launch(
-    spec: LaunchSpec, run_dir: Path, attempt: AttemptFolder, options: argparse.Namespace, work: Work = TRAINING
+    spec: LaunchSpec, run_dir: Path, attempt: AttemptFolder, options: argparse.Namespace, work: RunModule = TRAINING
 ) -> int:
     """Do one attempt and return the exit status. However an attempt fails, its record says how."""
     record = {"spec": spec.to_dict(), "status": "running", "reason": "", "pid": os.getpid(), "started_at": now()}
@@ -296,7 +302,7 @@ def write_end(attempt: AttemptFolder, record: dict) -> None:
         traceback.print_exc()
 
 
-def main(read_spec: Callable[[Path], LaunchSpec] = RunSpec.read, work: Work = TRAINING) -> None:
+def main(read_spec: Callable[[Path], LaunchSpec] = RunSpec.read, work: RunModule = TRAINING) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--attempt", required=True, help="folder of this attempt, with its spec.json")
     parser.add_argument("--run-dir", type=Path, required=True, help="where the run's files go when it is done")

@@ -28,18 +28,18 @@ def build_command(spec: LaunchSpec, placement: Placement, folder: Path, module: 
     target = [module, *options]
     task = [sys.executable, "-m", "howmanygpus.train.start.task", "--folder", str(folder), *target]
     if placement.scheduler == "slurm":
-        return [*(mpirun if takes_mpirun(spec) else srun)(spec, placement), *task]
-    if takes_mpirun(spec):
+        return [*(mpirun if uses_mpirun(spec) else srun)(spec, placement), *task]
+    if uses_mpirun(spec):
         return [*mpirun(spec, placement), sys.executable, "-m", *target]
     if spec.launcher == "per_device":
         number = ["--num-processes", str(spec.num_gpus)]
         return [sys.executable, "-m", "howmanygpus.train.start.spawn", *number, "--folder", str(folder), *target]
     if spec.launcher == "horovodrun":
-        return [find_program("horovodrun"), "-np", str(spec.num_gpus), "--gloo", sys.executable, "-m", *target]
+        return [resolve_program("horovodrun"), "-np", str(spec.num_gpus), "--gloo", sys.executable, "-m", *target]
     return [sys.executable, "-m", *target]
 
 
-def takes_mpirun(spec: LaunchSpec) -> bool:
+def uses_mpirun(spec: LaunchSpec) -> bool:
     if spec.launcher == "horovodrun" and isinstance(spec, RunSpec):
         return spec.horovod_controller == "mpi"
     return spec.launcher == "mpirun"
@@ -63,13 +63,13 @@ def srun(spec: LaunchSpec, placement: Placement) -> list[str]:
 
 def mpirun(spec: LaunchSpec, placement: Placement) -> list[str]:
     """Return mpirun with its options. It does not bind processes to cores, because each process binds itself."""
-    command = [find_program("mpirun"), "-np", str(spec.num_gpus), "--bind-to", "none"]
+    command = [resolve_program("mpirun"), "-np", str(spec.num_gpus), "--bind-to", "none"]
     if placement.scheduler == "slurm":
         return [*command, "--map-by", f"ppr:{spec.devices_per_node}:node:OVERSUBSCRIBE"]
     return [*command, "--map-by", ":OVERSUBSCRIBE"]
 
 
-def find_program(name: str) -> str:
+def resolve_program(name: str) -> str:
     """Return the path of this environment's own program, or its name alone if the environment has none."""
     own = Path(sys.executable).with_name(name)
     return str(own) if os.access(own, os.X_OK) else name

@@ -59,7 +59,7 @@ def is_free(port: int) -> bool:
     return True
 
 
-def find_address(placement: Placement) -> str:
+def resolve_address(placement: Placement) -> str:
     """Return how the other processes of a run reach this host.
 
     In a job it is the IPv4 address of an interface or the host name with a suffix. On one machine it is the loopback
@@ -80,7 +80,7 @@ def find_address(placement: Placement) -> str:
     raise RendezvousError(f"network_interface {interface} of {socket.gethostname()} has no IPv4 address")
 
 
-def open_meeting(attempt: Path, spec: LaunchSpec, placement: Placement) -> Path:
+def open_rendezvous(attempt: Path, spec: LaunchSpec, placement: Placement) -> Path:
     """Make a folder inside an attempt's folder for the processes of one launch, with their spec and placement."""
     folder = Path(tempfile.mkdtemp(prefix="processes-", dir=attempt))
     write_json_atomic(folder / "spec.json", spec.to_dict())
@@ -88,8 +88,8 @@ def open_meeting(attempt: Path, spec: LaunchSpec, placement: Placement) -> Path:
     return folder
 
 
-def read_meeting(folder: Path) -> tuple[LaunchSpec, Placement]:
-    """Read what open_meeting wrote."""
+def read_rendezvous(folder: Path) -> tuple[LaunchSpec, Placement]:
+    """Read what open_rendezvous wrote."""
     values = json.loads((folder / "spec.json").read_text())
     if "program" in values:
         spec: LaunchSpec = ProgramSpec(**values)
@@ -126,7 +126,7 @@ def wait_for_all(folder: Path, num_processes: int, timeout_s: float) -> list[dic
     return read_all(folder)
 
 
-def meet_again(folder: Path, rank: int, num_processes: int, found: dict) -> None:
+def exchange_again(folder: Path, rank: int, num_processes: int, found: dict) -> None:
     """Add to this process's description, and wait until all have done so. The run's time limit ends the wait.
 
     What processes do between their meetings may take some of them longer than the start of a process may take.

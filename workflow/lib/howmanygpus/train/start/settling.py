@@ -18,7 +18,7 @@ from howmanygpus.files import read_each, write_json_atomic
 from howmanygpus.site.slurm import Job, SlurmError, find_job, look_up
 from howmanygpus.surroundings.secrets import make_hiding
 from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.start.calls import find_birth, identify_folder, is_alive
+from howmanygpus.train.start.calls import identify_folder, is_alive, read_start_ticks
 from howmanygpus.train.start.endings import explain_crash, explain_full_disk, explain_job
 
 OWNER, REPLACED = "owner.json", "replaced.json"
@@ -60,7 +60,7 @@ class Owner:
     def describe(self) -> str:
         return f"job {self.job}" if self.job else f"process {self.pid} on {self.host}"
 
-    def is_at_work(self, attempt: Path) -> bool:
+    def is_under_way(self, attempt: Path) -> bool:
         """Whether the attempt is still running.
 
         A process on another host cannot be seen and counts as ended. A job of which SLURM says nothing may still run.
@@ -74,10 +74,10 @@ class Owner:
             except SlurmError:
                 return True
             return job is not None and job.is_alive
-        return self.host == os.uname().nodename and self.born is not None and find_birth(self.pid) == self.born
+        return self.host == os.uname().nodename and self.born is not None and read_start_ticks(self.pid) == self.born
 
 
-def find_working(folder: Path = Path(), run: str = "") -> list[tuple[Path, Owner]]:
+def list_running_attempts(folder: Path = Path(), run: str = "") -> list[tuple[Path, Owner]]:
     """Return the running attempts in a folder, each with its owner; those of all runs if no run's path is given.
 
     Attempts whose records were copied from another folder run there, if at all.
@@ -86,13 +86,13 @@ def find_working(folder: Path = Path(), run: str = "") -> list[tuple[Path, Owner
 
     def read(path: Path) -> tuple[Path, Owner, bool]:
         owner = Owner.read(path)
-        return path.parent, owner, owner.folder_id == here and owner.is_at_work(path.parent)
+        return path.parent, owner, owner.folder_id == here and owner.is_under_way(path.parent)
 
     found = read_each(folder / ATTEMPTS / run, f"**/{OWNER}", read)
     return [(attempt, owner) for attempt, owner, is_working in found if is_working]
 
 
-def settle(attempts: Path = ATTEMPTS) -> list[Path]:
+def complete_attempts(attempts: Path = ATTEMPTS) -> list[Path]:
     """Complete the records of attempts that have ended without an outcome.
 
     Returns the records that still said `running`. An attempt that another call publishes meanwhile is left out.
@@ -139,7 +139,7 @@ def write_if_room(path: Path, record: dict, leftovers: list[Path]) -> None:
                 raise
         if not leftovers:
             return
-        give_up(leftovers.pop(0))
+        delete_leftover(leftovers.pop(0))
 
 
 def list_leftovers(attempt: AttemptFolder) -> list[Path]:
@@ -154,7 +154,7 @@ def list_leftovers(attempt: AttemptFolder) -> list[Path]:
     return sorted(files, key=lambda path: not (path.suffix in LARGE or path.name.startswith("."))) + events
 
 
-def give_up(path: Path) -> None:
+def delete_leftover(path: Path) -> None:
     """Remove a file. It is emptied first, because a process that still has it open would keep its space."""
     with suppress(OSError):
         os.truncate(path, 0)
@@ -169,9 +169,9 @@ def _find_end(attempt: Path, record: dict) -> dict | None:
         return {"status": "killed", "reason": words}
     told, job = explain_crash(AttemptFolder(attempt), record), record.get("job")
     # The allocation of a packed attempt goes on after it.
-    found = _find_end_of_process(record, owner) if not job or job.get("packed") else None
+    found = _explain_end_of_process(record, owner) if not job or job.get("packed") else None
     if found is None and job:
-        found = _find_end_of_job(record | told)
+        found = _explain_end_of_job(record | told)
     if found is None:
         return None
     if found.get("status") == "killed":
@@ -182,7 +182,7 @@ def _find_end(attempt: Path, record: dict) -> dict | None:
     return told | found
 
 
-def _find_end_of_process(record: dict, owner: Owner | None) -> dict | None:
+def _explain_end_of_process(record: dict, owner: Owner | None) -> dict | None:
     """Return status and reason of an attempt on this host whose process is gone; None if it may still run.
 
     The result is empty if the launcher has recorded the end, unless a job of SLURM may tell more.
@@ -196,7 +196,7 @@ def _find_end_of_process(record: dict, owner: Owner | None) -> dict | None:
     return {"status": "killed", "reason": "the launcher ended without a word, as after kill -9 or a lost node"}
 
 
-def _find_end_of_job(record: dict) -> dict | None:
+def _explain_end_of_job(record: dict) -> dict | None:
     """Return status and reason of an attempt whose job has ended, as SLURM knows them; None if it may still run.
 
     The result is empty if the record tells the end.
@@ -209,7 +209,7 @@ def _find_end_of_job(record: dict) -> dict | None:
         job = look_up(job_id)
     except SlurmError:
         return None
-    if job and job.is_alive and not is_older_start(record, job):
+    if job and job.is_alive and not was_requeued(record, job):
         return None
     if found := explain_job(job):
         return found
@@ -218,7 +218,7 @@ def _find_end_of_job(record: dict) -> dict | None:
     return {}
 
 
-def is_older_start(record: dict, job: Job) -> bool:
+def was_requeued(record: dict, job: Job) -> bool:
     """Whether SLURM has requeued the job since, so that the job that runs or waits now is another start of it."""
     restarts = record["job"]["restarts"]
     return restarts is not None and job.restarts > restarts

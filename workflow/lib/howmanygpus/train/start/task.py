@@ -20,16 +20,16 @@ from howmanygpus.surroundings.environment import is_usable
 from howmanygpus.train.host.devices import assign_devices, describe_topology
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.host.processes import describe_cores, die_with_parent
-from howmanygpus.train.host.telemetry import path_of_node
+from howmanygpus.train.host.telemetry import get_node_path
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import LaunchSpec, RunSpec
 from howmanygpus.train.start.launchers import count_processes
 from howmanygpus.train.start.rendezvous import (
     announce,
-    find_address,
-    meet_again,
-    read_meeting,
+    exchange_again,
+    read_rendezvous,
     reserve_port,
+    resolve_address,
     wait_for_all,
 )
 from howmanygpus.train.start.staging import STAGED, stage
@@ -43,7 +43,7 @@ RANK_VARIABLES = (
 
 
 @dataclass(frozen=True)
-class Place:
+class ProcessPlace:
     """Which of the run's processes this one is; local_rank counts on its node."""
 
     rank: int
@@ -51,11 +51,11 @@ class Place:
     num_processes: int
 
 
-def find_place() -> Place:
+def read_place() -> ProcessPlace:
     """Read the place from the launcher's environment variables; raise RuntimeError if no launcher has set any."""
     for names in RANK_VARIABLES:
         if names[0] in os.environ:
-            return Place(*(int(os.environ[name]) for name in names))
+            return ProcessPlace(*(int(os.environ[name]) for name in names))
     raise RuntimeError(
         f"none of {', '.join(names[0] for names in RANK_VARIABLES)} is set; start this module by srun, mpirun or "
         "howmanygpus.train.start.spawn"
@@ -73,12 +73,12 @@ def check_devices(spec: LaunchSpec, placement: Placement) -> str | None:
 
 def prepare(folder: Path, spec: LaunchSpec, placement: Placement) -> None:
     """Announce this process, wait for the others, and set the environment of the module that runs next."""
-    place = find_place()
+    place = read_place()
     if place.num_processes != count_processes(spec):
         raise RuntimeError(f"{place.num_processes} processes were started, not {count_processes(spec)}")
     node, given = place.rank // (place.num_processes // spec.num_nodes), check_devices(spec, placement)
     assignment = assign_devices(spec, placement.bind_cores)
-    port, address = reserve_port(), find_address(placement)
+    port, address = reserve_port(), resolve_address(placement)
     description = {
         **{"node": node, "local_rank": place.local_rank, "pid": os.getpid(), "address": f"{address}:{port}"},
         **{"hostname": os.environ.get("SLURMD_NODENAME") or socket.gethostname()},
@@ -91,7 +91,7 @@ def prepare(folder: Path, spec: LaunchSpec, placement: Placement) -> None:
         # Only once all are there: a node that copies is not one that is missing.
         copy, seconds = stage(Path(spec.data_dir), placement.scratch)
         os.environ[STAGED] = str(copy)
-        meet_again(folder, place.rank, place.num_processes, {"staging_s": seconds})
+        exchange_again(folder, place.rank, place.num_processes, {"staging_s": seconds})
     if not is_usable(os.environ.get("TMPDIR", "")):
         # It may have been needed to find the scratch folder.
         del os.environ["TMPDIR"]
@@ -104,7 +104,7 @@ def prepare(folder: Path, spec: LaunchSpec, placement: Placement) -> None:
         start_telemetry(folder, node, spec.cores_per_device * spec.devices_per_node, assignment.gpu_uuids)
 
 
-def set_environment(place: Place, addresses: list[str], network_interface: str | None) -> None:
+def set_environment(place: ProcessPlace, addresses: list[str], network_interface: str | None) -> None:
     """Set PyTorch's variables, the addresses of all processes for other frameworks, and NCCL's and gloo's interface."""
     first_host, _, first_port = addresses[0].rpartition(":")
     os.environ |= {
@@ -117,7 +117,7 @@ def set_environment(place: Place, addresses: list[str], network_interface: str |
 
 def start_telemetry(folder: Path, node: int, num_cores: int, gpu_uuids: list[str]) -> None:
     """Start a program that watches this process and its siblings, and that ends with this process."""
-    path_of_node(folder, node).touch()  # a run may end before the program has begun
+    get_node_path(folder, node).touch()  # a run may end before the program has begun
     command = [sys.executable, "-m", "howmanygpus.train.host.telemetry", "--folder", str(folder), "--node", str(node)]
     options = ["--pid", str(os.getppid()), "--num-cores", str(num_cores), "--gpu-uuids", *gpu_uuids]
     subprocess.Popen([*command, *options], preexec_fn=functools.partial(die_with_parent, parent=os.getpid()))
@@ -131,7 +131,7 @@ def main() -> None:
     arguments = parser.parse_args()
     die_with_parent()
     try:
-        prepare(arguments.folder, *read_meeting(arguments.folder))
+        prepare(arguments.folder, *read_rendezvous(arguments.folder))
     except Exception:
         rank = next((os.environ[names[0]] for names in RANK_VARIABLES if names[0] in os.environ), "0")
         AttemptFolder(arguments.folder.parent).error_of(int(rank)).write_text(traceback.format_exc())

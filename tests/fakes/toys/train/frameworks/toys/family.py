@@ -30,7 +30,7 @@ class ToyBackend(StepwiseBackend):
     def wait_until_idle(self) -> None:
         pass
 
-    def take_window_loss(self, num_steps: int) -> float:
+    def read_window_loss(self, num_steps: int) -> float:
         return 1.0 + getattr(self.spec, "toy_setting", 0)
 
     def weights(self) -> dict[str, np.ndarray]:

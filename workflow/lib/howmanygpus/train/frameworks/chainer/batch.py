@@ -51,7 +51,7 @@ class Copier:
             arrival = chainer.backends.cuda.cupy.cuda.Event(block=True, disable_timing=True)
             return Batch(copies, self._stream.record(arrival))
 
-    def note_use(self) -> None:
+    def record_use(self) -> None:
         """Call once all work on the batches taken so far is enqueued, while they are still referenced.
 
         CuPy reuses the memory of a batch as soon as Python releases it, even if the device has not read it yet. Later

@@ -64,7 +64,7 @@ class Network(chainer.Chain):
         layer, _, role = canonical_name.rpartition(".")
         return getattr(self.model, layer), ROLES[role]
 
-    def find_parameter(self, canonical_name: str) -> chainer.Parameter:
+    def get_parameter(self, canonical_name: str) -> chainer.Parameter:
         link, attribute = self._find(canonical_name)
         return getattr(link, attribute)
 
@@ -139,7 +139,7 @@ class Optimizer:
         self.optimizer.setup(network)
         decay_on = self.spec.weight_decay_on
         for name in filter(is_trainable, names):
-            rule = network.find_parameter(name).update_rule
+            rule = network.get_parameter(name).update_rule
             decay = self.spec.weight_decay if is_decayed(name, decay_on) else 0.0
             if self.spec.name == "adamw":
                 rule.hyperparam.weight_decay_rate = decay

@@ -11,13 +11,13 @@ from chainer.dataset import DatasetMixin, concat_examples
 from chainer.iterators import MultiprocessIterator, MultithreadIterator
 
 from howmanygpus.train.input.batches import TrainingBatches
-from howmanygpus.train.input.items import Items
+from howmanygpus.train.input.items import TrainingItems
 from howmanygpus.train.input.pillow import load_image
 from howmanygpus.train.input.workers import use_clean_workers
 
 
 class Images(DatasetMixin):
-    def __init__(self, items: Items):
+    def __init__(self, items: TrainingItems):
         self.items = items
 
     def __len__(self) -> int:
@@ -36,7 +36,7 @@ class ChainerBatches(TrainingBatches):
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         options = {"repeat": False, "shuffle": False}
-        images, size = Images(Items(self)), self.shares.local_batch_size
+        images, size = Images(TrainingItems(self)), self.shares.local_batch_size
         if self.spec.loader_kind == "processes":
             iterator = MultiprocessIterator(images, size, n_processes=self.num_workers, **options)
         else:

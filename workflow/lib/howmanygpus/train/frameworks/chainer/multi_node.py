@@ -70,7 +70,7 @@ class ChainerMn(StepwiseBackend):
             losses = [loss.array]
         else:
             losses = self._add_gradients(images, labels)
-        self._copier.note_use()
+        self._copier.record_use()
         self.multi_node_optimizer.update()
         self._losses += losses
         if hasattr(self.network.model, "image_keys"):
@@ -111,7 +111,7 @@ class ChainerMn(StepwiseBackend):
         if self.is_cuda:
             chainer.backends.cuda.Stream.null.synchronize()
 
-    def take_window_loss(self, num_steps: int) -> float:
+    def read_window_loss(self, num_steps: int) -> float:
         total = float(np.sum([float(loss) for loss in self._losses]))
         self._losses.clear()
         return total / num_steps

@@ -4,7 +4,7 @@ import os
 
 import chainer
 
-from howmanygpus.train.host.libraries import find_cudnn_version
+from howmanygpus.train.host.libraries import read_cudnn_version
 
 
 def describe_settings(optimizer: chainer.Optimizer, is_cuda: bool) -> dict[str, str]:
@@ -24,5 +24,5 @@ def describe_cuda() -> dict[str, str]:
         "autotune": f"cuDNN autotune {'on' if config.autotune else 'off'}",
         "tf32": "off (NVIDIA_TF32_OVERRIDE)" if os.environ.get("NVIDIA_TF32_OVERRIDE") == "0" else "on",
         "allocator": "CuPy's memory pool",
-        "cudnn": f"{find_cudnn_version() or 'not loaded'}, use_cudnn {config.use_cudnn}",
+        "cudnn": f"{read_cudnn_version() or 'not loaded'}, use_cudnn {config.use_cudnn}",
     }

@@ -103,7 +103,7 @@ def build_optimizer(spec: OptimizerSpec, learning_rates: np.ndarray) -> optax.Gr
     def rate(step):
         return jnp.asarray(learning_rates)[jnp.minimum(step, len(learning_rates) - 1)]
 
-    mask, moments = functools.partial(find_decayed, spec), {"b1": spec.beta1, "b2": spec.beta2, "eps": spec.epsilon}
+    mask, moments = functools.partial(mark_decayed, spec), {"b1": spec.beta1, "b2": spec.beta2, "eps": spec.epsilon}
     if spec.name == "adamw":
         return optax.adamw(rate, **moments, weight_decay=spec.weight_decay, mask=mask)
     update = optax.sgd(rate, momentum=spec.momentum or None) if spec.name == "sgd" else optax.adam(rate, **moments)
@@ -115,7 +115,7 @@ def count_steps(optimizer_state: optax.OptState) -> jax.Array:
     return optax.tree_utils.tree_get_all_with_path(optimizer_state, "count")[0][1]
 
 
-def find_decayed(spec: OptimizerSpec, parameters: nnx.State) -> nnx.State:
+def mark_decayed(spec: OptimizerSpec, parameters: nnx.State) -> nnx.State:
     """Return whether weight decay applies, for each parameter of a whole model."""
     names = canonical_names(parameters)
     return nnx.from_flat_state(

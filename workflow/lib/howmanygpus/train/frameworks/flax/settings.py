@@ -4,7 +4,7 @@ import os
 
 import jax
 
-from howmanygpus.train.host.libraries import find_cudnn_version
+from howmanygpus.train.host.libraries import read_cudnn_version
 from howmanygpus.train.spec import RunSpec
 
 
@@ -27,7 +27,7 @@ def describe_cuda(device: jax.Device) -> dict[str, str]:
         "autotune": "XLA's default, unless XLA_FLAGS says otherwise",
         "tf32": "off" if precision == "highest" else f"jax_default_matmul_precision {precision}",
         "allocator": f"{kind}, {'takes' if preallocates else 'grows to'} {limit / 2**30:.1f} GiB" if limit else kind,
-        "cudnn": find_cudnn_version() or "not loaded",
+        "cudnn": read_cudnn_version() or "not loaded",
     }
 
 

@@ -24,7 +24,7 @@ from howmanygpus.train.frameworks.flax.family import (
     set_precision,
 )
 from howmanygpus.train.frameworks.flax.layers.context import DEVICE_AXIS
-from howmanygpus.train.frameworks.flax.memory import take_whole_memory
+from howmanygpus.train.frameworks.flax.memory import preallocate_gpu_memory
 from howmanygpus.train.frameworks.flax.settings import describe_settings
 from howmanygpus.train.frameworks.losses.flax import build_loss
 from howmanygpus.train.input.prepared import PreparedData
@@ -39,7 +39,7 @@ class JaxSharding(StepwiseBackend):
     out_of_memory_text = "RESOURCE_EXHAUSTED"
 
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
-        self.spec, self.devices = spec, find_devices(spec)
+        self.spec, self.devices = spec, set_up_devices(spec)
         self.rank, self.num_processes = jax.process_index(), jax.process_count()
         set_precision(spec)
         # All devices of all processes. Those of one process are adjacent, so that its share of the batch is one block.
@@ -145,7 +145,7 @@ class JaxSharding(StepwiseBackend):
     def wait_until_idle(self) -> None:
         jax.block_until_ready((self.parameters, self.optimizer_state, self.statistics))
 
-    def take_window_loss(self, num_steps: int) -> float:
+    def read_window_loss(self, num_steps: int) -> float:
         """Return the mean of all devices: each process has the losses of the global batch."""
         total = np.sum(jax.device_get(self._losses), dtype=np.float64)
         self._losses.clear()
@@ -174,7 +174,7 @@ class JaxSharding(StepwiseBackend):
         return max(known) if len(known) == len(peaks) else None
 
     @classmethod
-    def find_memory_in_use_frac(cls) -> float | None:
+    def read_memory_in_use_frac(cls) -> float | None:
         """Return the peak in JAX's own pool; XLA frees the memory of failed trials before it reports them."""
         with suppress(RuntimeError):  # of a JAX that could not begin
             pools = [device.memory_stats() or {} for device in jax.local_devices()]
@@ -199,7 +199,7 @@ class JaxSharding(StepwiseBackend):
         return None if self.devices[0].platform == "cpu" else self.devices[0].device_kind
 
 
-def find_devices(spec: RunSpec) -> list[jax.Device]:
+def set_up_devices(spec: RunSpec) -> list[jax.Device]:
     """Return this process's devices: the GPUs that the launcher made visible, or the host split into as many devices.
 
     With several nodes there is one process per node, and the processes connect to the first one's address. Raises
@@ -216,7 +216,7 @@ def find_devices(spec: RunSpec) -> list[jax.Device]:
         if jax.config.jax_num_cpu_devices != num_devices:
             jax.config.update("jax_num_cpu_devices", num_devices)
     else:
-        take_whole_memory()
+        preallocate_gpu_memory()
     if spec.num_nodes > 1:
         first = os.environ["HOWMANYGPUS_ADDRESSES"].split(",")[0]
         # By default, JAX in a step of SLURM gives each process one GPU, by the number of the process on the node.

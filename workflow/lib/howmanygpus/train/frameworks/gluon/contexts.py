@@ -16,15 +16,15 @@ from howmanygpus.train.frameworks.gluon.family import (
     Network,
     Optimizer,
     copy_to,
-    find_parameters,
     load_weights,
+    map_parameters,
     read_weights,
     set_weight_decay,
 )
 from howmanygpus.train.frameworks.gluon.settings import describe_settings
 from howmanygpus.train.frameworks.kvstore import Servers
 from howmanygpus.train.frameworks.losses.gluon import build_loss
-from howmanygpus.train.host.gpus import find_gpu_name
+from howmanygpus.train.host.gpus import read_gpu_name
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend
 from howmanygpus.train.spec import RunSpec
@@ -43,7 +43,7 @@ class MxnetGluon(StepwiseBackend):
         self.contexts = [make_context(i) for i in range(spec.devices_per_node)]
         self.network = Network(spec, data)
         self.network.initialize(ctx=self.contexts)
-        self.parameters = find_parameters(self.network, weights)
+        self.parameters = map_parameters(self.network, weights)
         load_weights(self.parameters, weights)
         if spec.tier == "best":
             self.network.hybridize(static_alloc=True, static_shape=True)
@@ -140,7 +140,7 @@ class MxnetGluon(StepwiseBackend):
         # The copies are separate operations, which MXNet may execute last.
         self.wait_for_step(self._marker)
 
-    def take_window_loss(self, num_steps: int) -> float:
+    def read_window_loss(self, num_steps: int) -> float:
         """Read the first layer's weights too, because a loss depends on the forward pass only."""
         for replica in self._trained[0].list_data():
             replica.asnumpy()
@@ -185,7 +185,7 @@ class MxnetGluon(StepwiseBackend):
             self.servers.close()
 
     def device_model(self) -> str | None:
-        return find_gpu_name() if self.spec.device_kind == "cuda" else None
+        return read_gpu_name() if self.spec.device_kind == "cuda" else None
 
 
 BACKEND = MxnetGluon

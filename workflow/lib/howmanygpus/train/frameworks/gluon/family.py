@@ -50,7 +50,7 @@ def copy_to(array: np.ndarray, context: mx.Context) -> mx.nd.NDArray:
     return mx.nd.array(array, ctx=mx.cpu_pinned(context.device_id), dtype=array.dtype).as_in_context(context)
 
 
-def find_parameters(network: Network, names) -> dict[str, mx.gluon.Parameter]:
+def map_parameters(network: Network, names) -> dict[str, mx.gluon.Parameter]:
     """Return the model's parameters by canonical name. Raises ValueError if it has others than `names`."""
     parameters = {}
     for name in names:

@@ -7,13 +7,13 @@ import numpy as np
 from mxnet import gluon
 
 from howmanygpus.train.input.batches import TrainingBatches
-from howmanygpus.train.input.draws import Change
-from howmanygpus.train.input.items import Items
+from howmanygpus.train.input.draws import Augmentation
+from howmanygpus.train.input.items import TrainingItems
 from howmanygpus.train.input.workers import use_clean_workers
 
 
 class Images(gluon.data.Dataset):
-    def __init__(self, items: Items, padding: int):
+    def __init__(self, items: TrainingItems, padding: int):
         self.items, self.padding = items, padding
 
     def __len__(self) -> int:
@@ -28,7 +28,7 @@ class Images(gluon.data.Dataset):
             return mx.image.imread(source, flag=int(self.items.image_shape[2] == 3))
         return mx.nd.array(source, dtype=np.uint8)
 
-    def change(self, image: mx.nd.NDArray, change: Change) -> mx.nd.NDArray:
+    def change(self, image: mx.nd.NDArray, change: Augmentation) -> mx.nd.NDArray:
         height, width, _ = self.items.image_shape
         if change.flipped:
             # As HorizontalFlipAug does. flip_left_right leaves out the middle column of an odd width (MXNet 1.9.1).
@@ -49,7 +49,7 @@ class GluonBatches(TrainingBatches):
         if not in_threads:
             use_clean_workers(__name__)
         self._loader = gluon.data.DataLoader(
-            Images(Items(self), self.spec.random_crop_padding),
+            Images(TrainingItems(self), self.spec.random_crop_padding),
             batch_size=self.shares.local_batch_size,
             num_workers=self.num_workers,
             thread_pool=in_threads,

@@ -4,7 +4,7 @@ import os
 
 import mxnet as mx
 
-from howmanygpus.train.host.libraries import find_cudnn_version
+from howmanygpus.train.host.libraries import read_cudnn_version
 from howmanygpus.train.spec import RunSpec
 
 
@@ -35,7 +35,7 @@ def describe_cuda() -> dict[str, str]:
         "autotune": f"cuDNN autotune: {levels.get(level, level)}",
         "tf32": "off (NVIDIA_TF32_OVERRIDE)" if os.environ.get("NVIDIA_TF32_OVERRIDE") == "0" else "on",
         "allocator": f"MXNet's pool, {os.environ.get('MXNET_GPU_MEM_POOL_TYPE', 'Naive')}",
-        "cudnn": find_cudnn_version() or "not loaded",
+        "cudnn": read_cudnn_version() or "not loaded",
     }
 
 

@@ -14,7 +14,7 @@ from howmanygpus.train.frameworks.copying import Copier
 from howmanygpus.train.frameworks.keras.layers.context import LayerContext
 from howmanygpus.train.frameworks.keras.settings import describe_settings
 from howmanygpus.train.frameworks.loss_scaling.keras import LossScaler, scale_losses
-from howmanygpus.train.host.gpus import GIB, find_smallest_memory_gib
+from howmanygpus.train.host.gpus import GIB, read_smallest_memory_gib
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend, UnsupportedError
 from howmanygpus.train.loss_scaling import LossScale
@@ -68,10 +68,10 @@ def build_network(spec: RunSpec, data: PreparedData) -> keras.Model:
     return keras.Model(inputs, layers.Activation("linear", dtype="float32")(logits))
 
 
-def find_variables(model: keras.Model) -> dict[str, keras.Variable]:
+def map_variables(model: keras.Model) -> dict[str, keras.Variable]:
     """Return the model's variables by canonical name. A user's own model is a model within the model."""
     if own := [layer for layer in model.layers if isinstance(layer, keras.Model)]:
-        return import_own_models().find_variables(own[0])
+        return import_own_models().map_variables(own[0])
     canonical = {keras_name: name for name, keras_name in VARIABLE_NAMES.items()}
     return {
         f"{layer.name}.{canonical[variable.name]}": variable
@@ -81,14 +81,14 @@ def find_variables(model: keras.Model) -> dict[str, keras.Variable]:
     }
 
 
-def find_batchnorms(model: keras.Model) -> list[layers.BatchNormalization]:
+def list_batchnorms(model: keras.Model) -> list[layers.BatchNormalization]:
     """Return every BatchNorm, at any depth of a user's own model."""
     return [layer for layer in model._flatten_layers() if isinstance(layer, layers.BatchNormalization)]
 
 
 def load_weights(model: keras.Model, weights: dict[str, np.ndarray]) -> None:
     """Copy canonical weights in. Raises ValueError naming every array that is missing or left over."""
-    variables = find_variables(model)
+    variables = map_variables(model)
     if set(variables) != set(weights):
         raise ValueError(f"parameters and model differ in {sorted(set(variables) ^ set(weights))}; name them alike")
     for name, variable in variables.items():
@@ -96,7 +96,7 @@ def load_weights(model: keras.Model, weights: dict[str, np.ndarray]) -> None:
 
 
 def read_weights(model: keras.Model) -> dict[str, np.ndarray]:
-    return {name: np.asarray(variable.numpy()) for name, variable in find_variables(model).items()}
+    return {name: np.asarray(variable.numpy()) for name, variable in map_variables(model).items()}
 
 
 class TabulatedRates(keras.optimizers.schedules.LearningRateSchedule):
@@ -191,7 +191,7 @@ def build_optimizer(
         rule = with_weight_decay(rule, spec.weight_decay)
     is_scaled = run.precision == "fp16"
     optimizer = (rule if is_scaled else adapt(rule))(rates, **options)
-    variables = find_variables(model)
+    variables = map_variables(model)
     kept = [variable for name, variable in variables.items() if not is_decayed(name, spec.weight_decay_on)]
     optimizer.exclude_from_weight_decay(var_list=kept)
     if is_scaled:
@@ -202,7 +202,7 @@ def build_optimizer(
     return optimizer
 
 
-def find_peak_bytes() -> int | None:
+def read_peak_bytes() -> int | None:
     """Return the peak of TensorFlow's allocator on the fullest GPU; None without a GPU."""
     names = [gpu.name.removeprefix("/device:") for gpu in tf.config.list_logical_devices("GPU")]
     return max((tf.config.experimental.get_memory_info(name)["peak"] for name in names), default=None)
@@ -267,12 +267,12 @@ class KerasBackend(Backend):
     def peak_memory_bytes(self) -> int | None:
         if self.spec.device_kind == "cpu":
             return None
-        return find_peak_bytes()
+        return read_peak_bytes()
 
     @classmethod
-    def find_memory_in_use_frac(cls) -> float | None:
+    def read_memory_in_use_frac(cls) -> float | None:
         """Return the peak in TensorFlow's own pool, which may take the whole memory when it starts."""
-        memory_gib, peak_bytes = find_smallest_memory_gib(), find_peak_bytes()
+        memory_gib, peak_bytes = read_smallest_memory_gib(), read_peak_bytes()
         return peak_bytes / GIB / memory_gib if memory_gib and peak_bytes is not None else None
 
     def settings(self) -> dict[str, str]:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from howmanygpus.train.frameworks.keras.family import KerasBackend, sum_over_parts
 from howmanygpus.train.frameworks.losses.keras import build_loss
-from howmanygpus.train.host.processes import keep_freed_memory
+from howmanygpus.train.host.processes import set_malloc_thresholds
 from howmanygpus.train.loop.loop import TrainingLoop
 from howmanygpus.train.loop.targets import target_shape
 
@@ -28,13 +28,13 @@ class FitBackend(KerasBackend):
 
     def train(self, loop: TrainingLoop) -> None:
         dataset = self._arriving_batches(loop) if loop.resident_batch is None else self._keep(loop.resident_batch)
-        options = untuned()
+        options = make_untuned_options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         # Without this, tf.data adds a prefetch of its own.
         options.experimental_optimization.inject_prefetch = False
         whole_epochs = self.spec.steps is None
         self.model.fit(
-            self.feed_ahead(dataset.with_options(options), loop.spec.prefetch),
+            self.prefetch_to_devices(dataset.with_options(options), loop.spec.prefetch),
             epochs=self.spec.epochs if whole_epochs else 1,
             steps_per_epoch=loop.steps_per_epoch if whole_epochs else loop.num_steps,
             callbacks=[CountSteps(loop, self)],
@@ -47,7 +47,7 @@ class FitBackend(KerasBackend):
             tf.TensorSpec((batch_size, *self.data.image_shape), tf.uint8),
             tf.TensorSpec(*target_shape(batch_size, self.data.num_classes, self.data.multi_label)),
         )
-        return tf.data.Dataset.from_generator(loop.handed_batches, output_signature=signature)
+        return tf.data.Dataset.from_generator(loop.iterate_handed_batches, output_signature=signature)
 
     def _keep(self, batch: tuple) -> tf.data.Dataset:
         """Make every step of fit train on `batch`, which stays on the devices, whatever the data set yields.
@@ -68,21 +68,23 @@ class FitBackend(KerasBackend):
         return tf.data.Dataset.from_tensors(np.zeros(num_devices, np.uint8)).repeat()
 
     @abc.abstractmethod
-    def feed_ahead(self, dataset: tf.data.Dataset, prefetch: int) -> tf.data.Dataset | tf.distribute.DistributedDataset:
+    def prefetch_to_devices(
+        self, dataset: tf.data.Dataset, prefetch: int
+    ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
         """The data set that fit is given. tf.data, not the loop, takes batches to the devices, `prefetch` ahead."""
 
     def start_epoch(self) -> None:
         """Follow Keras, which sets its running mean of the loss back to zero at every epoch of fit."""
         self._loss_of_epoch, self._steps_of_epoch = 0.0, 0
 
-    def take_window_loss(self, num_steps: int) -> float:
+    def read_window_loss(self, num_steps: int) -> float:
         """Return the window's mean loss, computed from two of Keras's running means over the epoch so far."""
         self._steps_of_epoch += num_steps
         before, self._loss_of_epoch = self._loss_of_epoch, self._steps_of_epoch * float(self.model.metrics[0].result())
         return (self._loss_of_epoch - before) / num_steps
 
 
-def untuned() -> tf.data.Options:
+def make_untuned_options() -> tf.data.Options:
     """Return options for data sets in which tf.data has nothing to tune.
 
     The tuning thread misses the end of its iterator: TensorFlow 2.21 wakes it before it marks the iterator as
@@ -111,7 +113,7 @@ class CountSteps(keras.callbacks.Callback):
             self._loop.after_step()
         elif self._loop.spec.tier == "best":
             # The first iterator over a generator's data set makes malloc map each large block anew (TensorFlow 2.21).
-            keep_freed_memory()
+            set_malloc_thresholds()
         self._loop.begin_step()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:

@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from howmanygpus.train.frameworks.horovod import join
 from howmanygpus.train.frameworks.keras.family import build_optimizer
-from howmanygpus.train.frameworks.keras.fit import FitBackend, untuned
-from howmanygpus.train.frameworks.keras.horovod_backend import COMPRESSIONS, HorovodKerasBackend, take_device
+from howmanygpus.train.frameworks.keras.fit import FitBackend, make_untuned_options
+from howmanygpus.train.frameworks.keras.horovod_backend import COMPRESSIONS, HorovodKerasBackend, select_device
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
 
@@ -40,7 +40,7 @@ class HorovodKeras(HorovodKerasBackend, FitBackend):
         join(spec)
         hvd.init()
         self.rank, self.num_processes = hvd.rank(), hvd.size()
-        take_device(spec, hvd.local_rank())
+        select_device(spec, hvd.local_rank())
         self.set_up(spec, data, weights)
         compression = COMPRESSIONS[spec.gradient_compression]
         average = functools.partial(distributed, compression=compression)
@@ -49,13 +49,15 @@ class HorovodKeras(HorovodKerasBackend, FitBackend):
         # Keras compiles by XLA on one GPU, which cannot compile a step that contains Horovod's operation.
         self.compile(optimizer, jit_compile=False)
 
-    def feed_ahead(self, dataset: tf.data.Dataset, prefetch: int) -> tf.data.Dataset:
+    def prefetch_to_devices(self, dataset: tf.data.Dataset, prefetch: int) -> tf.data.Dataset:
         """Prefetch to the device: the default strategy that fit runs under does not."""
         if not prefetch:
             return dataset
         device = "/gpu:0" if self.spec.device_kind == "cuda" else "/cpu:0"
         # TensorFlow does not pass the options on to the device's data set.
-        return dataset.apply(tf.data.experimental.prefetch_to_device(device, prefetch)).with_options(untuned())
+        return dataset.apply(tf.data.experimental.prefetch_to_device(device, prefetch)).with_options(
+            make_untuned_options()
+        )
 
 
 BACKEND = HorovodKeras

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 from tensorflow.python.data.ops import multi_device_iterator_ops
 
-from howmanygpus.train.frameworks.keras.fit import FitBackend, untuned
+from howmanygpus.train.frameworks.keras.fit import FitBackend, make_untuned_options
 from howmanygpus.train.frameworks.mirrored import MirroredBackend
 
 
@@ -18,17 +18,17 @@ class KerasMirrored(MirroredBackend, FitBackend):
     def prepare_training(self, optimizer: keras.optimizers.Optimizer) -> None:
         self.compile(optimizer, **({"jit_compile": True} if self.spec.tier == "best" else {}))
 
-    def feed_ahead(self, dataset: tf.data.Dataset, prefetch: int) -> tf.distribute.DistributedDataset:
+    def prefetch_to_devices(self, dataset: tf.data.Dataset, prefetch: int) -> tf.distribute.DistributedDataset:
         options = tf.distribute.InputOptions(experimental_per_replica_buffer_size=prefetch)
         return self.strategy.experimental_distribute_dataset(dataset, options)
 
 
-def leave_untuned(create):
+def disable_tuning(create):
     """Wrap `create` so that its data sets have no tuning thread."""
-    return lambda *arguments: create(*arguments).with_options(untuned())
+    return lambda *arguments: create(*arguments).with_options(make_untuned_options())
 
 
 # The strategy takes batches from another data set for each device, to which TensorFlow does not pass the options on.
-multi_device_iterator_ops._create_device_dataset = leave_untuned(multi_device_iterator_ops._create_device_dataset)
+multi_device_iterator_ops._create_device_dataset = disable_tuning(multi_device_iterator_ops._create_device_dataset)
 
 BACKEND = KerasMirrored

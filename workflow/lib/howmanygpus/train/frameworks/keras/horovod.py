@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from howmanygpus.train.frameworks.horovod import join
 from howmanygpus.train.frameworks.keras.family import build_optimizer, sum_over_parts
-from howmanygpus.train.frameworks.keras.horovod_backend import COMPRESSIONS, HorovodKerasBackend, take_device
+from howmanygpus.train.frameworks.keras.horovod_backend import COMPRESSIONS, HorovodKerasBackend, select_device
 from howmanygpus.train.frameworks.losses.keras import build_loss
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend
@@ -24,7 +24,7 @@ class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
         join(spec)
         hvd.init()
         self.rank, self.num_processes = hvd.rank(), hvd.size()
-        take_device(spec, hvd.local_rank())
+        select_device(spec, hvd.local_rank())
         self.set_up(spec, data, weights)
         self.optimizer = build_optimizer(spec, learning_rates, self.model)
         self.start_from_first(self.optimizer)
@@ -58,7 +58,7 @@ class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
         """Take a step. The optimizer looks up the learning rate itself, as Keras's schedules do."""
         self._losses.append(self._take_step(*batch))
 
-    def take_window_loss(self, num_steps: int) -> float:
+    def read_window_loss(self, num_steps: int) -> float:
         total = np.sum(tf.stack(self._losses).numpy(), dtype=np.float64)
         self._losses.clear()
         return float(total) / num_steps

@@ -7,14 +7,14 @@ import numpy as np
 import tensorflow as tf
 
 from howmanygpus.train.frameworks.horovod import describe_exchange
-from howmanygpus.train.frameworks.keras.family import KerasBackend, find_batchnorms
+from howmanygpus.train.frameworks.keras.family import KerasBackend, list_batchnorms
 from howmanygpus.train.host.processes import bind_to_device_cores
 from howmanygpus.train.spec import RunSpec
 
 COMPRESSIONS = {"none": hvd.Compression.none, "fp16": hvd.Compression.fp16}
 
 
-def take_device(spec: RunSpec, local_rank: int) -> None:
+def select_device(spec: RunSpec, local_rank: int) -> None:
     """Restrict this process to one GPU, or to the cores of one device."""
     bind_to_device_cores(local_rank, spec.cores_per_device)
     if spec.device_kind == "cuda":
@@ -36,7 +36,7 @@ class HorovodKerasBackend(KerasBackend):
 
     def prepare_evaluation(self) -> None:
         """Give every process the mean of all running statistics."""
-        for layer in find_batchnorms(self.model):
+        for layer in list_batchnorms(self.model):
             for statistic in (layer.moving_mean, layer.moving_variance):
                 statistic.assign(hvd.allreduce(statistic.value, op=hvd.Average))
 

@@ -13,8 +13,8 @@ import numpy as np
 from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 
 from howmanygpus.train.input.batches import TrainingBatches
-from howmanygpus.train.input.draws import Change
-from howmanygpus.train.input.items import Items
+from howmanygpus.train.input.draws import Augmentation
+from howmanygpus.train.input.items import TrainingItems
 from howmanygpus.train.input.pillow import flip_and_crop
 from howmanygpus.train.input.workers import use_clean_workers
 
@@ -22,7 +22,7 @@ from howmanygpus.train.input.workers import use_clean_workers
 class Batches(keras.utils.PyDataset):
     """Item k is step k's images, uint8 (local batch, height, width, channels), and their labels."""
 
-    def __init__(self, items: Items, **options):
+    def __init__(self, items: TrainingItems, **options):
         super().__init__(**options)
         self.items = items
 
@@ -35,7 +35,7 @@ class Batches(keras.utils.PyDataset):
         images = np.stack([self.load(source, change) for source, change, _ in items])
         return images, np.array([label for _, _, label in items])
 
-    def load(self, source: str | np.ndarray, change: Change) -> np.ndarray:
+    def load(self, source: str | np.ndarray, change: Augmentation) -> np.ndarray:
         size = self.items.image_shape[:2]
         if isinstance(source, str):
             colours = "grayscale" if self.items.image_shape[2] == 1 else "rgb"
@@ -53,7 +53,7 @@ class KerasBatches(TrainingBatches):
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         in_processes = self.spec.loader_kind == "processes"
-        batches = Batches(Items(self), workers=self.num_workers, use_multiprocessing=in_processes)
+        batches = Batches(TrainingItems(self), workers=self.num_workers, use_multiprocessing=in_processes)
         adapter = PyDatasetAdapter(batches)
         try:
             yield from adapter.get_numpy_iterator()

@@ -52,7 +52,7 @@ class TensorflowMirrored(MirroredBackend, StepwiseBackend):
         """Take a step. The optimizer looks up the learning rate itself, as Keras's schedules do."""
         self._losses.append(self._step(*batch))
 
-    def take_window_loss(self, num_steps: int) -> float:
+    def read_window_loss(self, num_steps: int) -> float:
         total = np.sum(tf.stack(self._losses).numpy(), dtype=np.float64)
         self._losses.clear()
         return float(total) / num_steps

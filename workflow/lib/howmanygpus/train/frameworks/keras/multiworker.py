@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from howmanygpus.train.frameworks.keras.family import find_batchnorms
+from howmanygpus.train.frameworks.keras.family import list_batchnorms
 from howmanygpus.train.frameworks.keras.mirrored import TensorflowMirrored
 from howmanygpus.train.host.processes import bind_to_device_cores
 from howmanygpus.train.spec import RunSpec
@@ -72,7 +72,7 @@ class TensorflowMultiworker(TensorflowMirrored):
         losses = self.strategy.run(self._step_on_replica, (images, labels))
         return self.strategy.experimental_local_results(losses)[0]
 
-    def take_window_loss(self, num_steps: int) -> float:
+    def read_window_loss(self, num_steps: int) -> float:
         total = np.sum(tf.stack(self._losses).numpy(), dtype=np.float64)
         self._losses.clear()
         return float(total) * self.num_processes / num_steps
@@ -81,7 +81,7 @@ class TensorflowMultiworker(TensorflowMirrored):
         return float(self.sum_over_ranks(np.float64(loss))) / self.num_processes
 
     def prepare_evaluation(self) -> None:
-        for layer in find_batchnorms(self.model):
+        for layer in list_batchnorms(self.model):
             for statistic in (layer.moving_mean, layer.moving_variance):
                 statistic.assign(self.sum_over_ranks(statistic.numpy()) / self.num_processes)
 

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from howmanygpus.train.frameworks.loss_scaling.keras import LossScaler
-from howmanygpus.train.host.libraries import find_cudnn_version, find_loaded
+from howmanygpus.train.host.libraries import find_loaded_library, read_cudnn_version
 
 USES_ONEDNN = "_ZN10tensorflow12IsMKLEnabledEv"
 """tensorflow::IsMKLEnabled() in tensorflow/core/util/util.h. Python has no function for it."""
@@ -34,7 +34,7 @@ def describe_cuda(gpu: tf.config.PhysicalDevice) -> dict[str, str]:
         "autotune": "off" if os.environ.get("TF_CUDNN_USE_AUTOTUNE") == "0" else "cuDNN autotune on",
         "tf32": "on" if tf.config.experimental.tensor_float_32_execution_enabled() else "off",
         "allocator": f"TensorFlow's BFC, {'grows on demand' if growth else 'takes the memory at once'}",
-        "cudnn": find_cudnn_version() or "not loaded",
+        "cudnn": read_cudnn_version() or "not loaded",
     }
 
 
@@ -48,7 +48,7 @@ def describe_cpu() -> dict[str, str]:
 
 
 def uses_onednn() -> bool:
-    library = find_loaded("libtensorflow_framework.so")
+    library = find_loaded_library("libtensorflow_framework.so")
     assert library is not None, "TensorFlow is imported, but its library is not loaded"
     function = ctypes.CDLL(library)[USES_ONEDNN]
     function.restype = ctypes.c_bool

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 import tensorflow as tf
 
-from howmanygpus.train.host.processes import keep_freed_memory
+from howmanygpus.train.host.processes import set_malloc_thresholds
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.image_files import ImageFiles
 
@@ -28,7 +28,7 @@ class TfDataBatches(TrainingBatches):
             batches = self.build().as_numpy_iterator()
         if self.spec.tier == "best":
             # The first iterator over a generator's data set makes malloc map each large block anew (TensorFlow 2.21).
-            keep_freed_memory()
+            set_malloc_thresholds()
         yield from batches
 
     def build(self) -> tf.data.Dataset:

@@ -11,7 +11,7 @@ import numpy as np
 
 
 @dataclass
-class Numbers:
+class NumberFormats:
     """Formats, such as `float32`, and the arrays that a framework keeps from one step to the next.
 
     activations: formats in which products (convolutions, matrix products) are computed. kept: arrays by kind

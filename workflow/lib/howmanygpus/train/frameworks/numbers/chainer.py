@@ -6,10 +6,10 @@ import chainer
 import chainer.links as L
 import numpy as np
 
-from howmanygpus.train.frameworks.numbers import Numbers
+from howmanygpus.train.frameworks.numbers import NumberFormats
 
 
-def add(numbers: Numbers, kind: str, name: str, array: Any) -> None:
+def add(numbers: NumberFormats, kind: str, name: str, array: Any) -> None:
     array = chainer.backends.cuda.to_cpu(array)
     kept = array if array.dtype == np.float64 else array.astype(np.float32)
     numbers.add(kind, name, np.array(kept), array.dtype.name)
@@ -28,8 +28,8 @@ class NoteFormat(chainer.LinkHook):
             self.found.add(args.out.dtype.name)
 
 
-def read(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> Numbers:
-    numbers, model = Numbers(), backend.network.model
+def read(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> NumberFormats:
+    numbers, model = NumberFormats(), backend.network.model
     for name, parameter in model.namedparams():
         add(numbers, "weights", name, parameter.array)
         for key, value in (parameter.update_rule.state or {}).items():

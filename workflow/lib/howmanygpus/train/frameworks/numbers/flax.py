@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from howmanygpus.train.frameworks.numbers import Numbers
+from howmanygpus.train.frameworks.numbers import NumberFormats
 
 PRODUCTS = ("conv_general_dilated", "dot_general")
 
 
-def add_tree(numbers: Numbers, kind: str, tree: Any) -> None:
+def add_tree(numbers: NumberFormats, kind: str, tree: Any) -> None:
     """Add the arrays of floating-point numbers in a tree."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         if jnp.issubdtype(leaf.dtype, jnp.floating) and leaf.ndim:
@@ -21,19 +21,19 @@ def add_tree(numbers: Numbers, kind: str, tree: Any) -> None:
             numbers.add(kind, jax.tree_util.keystr(path), kept, str(leaf.dtype))
 
 
-def read(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> Numbers:
-    numbers = Numbers()
+def read(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> NumberFormats:
+    numbers = NumberFormats()
     add_tree(numbers, "weights", backend.parameters)
     add_tree(numbers, "statistics", backend.statistics)
     add_tree(numbers, "moments", backend.optimizer_state)
     count = backend.spec.global_batch_size
     shapes = [jax.ShapeDtypeStruct((count, *array.shape[1:]), array.dtype) for array in batch]
     step = jax.make_jaxpr(backend._step)(backend.parameters, backend.optimizer_state, backend.statistics, *shapes)
-    numbers.activations = set(find_products(step.jaxpr))
+    numbers.activations = set(list_product_formats(step.jaxpr))
     return numbers
 
 
-def find_products(jaxpr: Any) -> Iterator[str]:
+def list_product_formats(jaxpr: Any) -> Iterator[str]:
     """Yield the formats of the operands of all products of a traced step, forwards and backwards, at any depth."""
     for equation in jaxpr.eqns:
         if equation.primitive.name in PRODUCTS:
@@ -43,4 +43,4 @@ def find_products(jaxpr: Any) -> Iterator[str]:
             for inner in value if isinstance(value, (tuple, list)) else [value]:
                 inner = getattr(inner, "jaxpr", inner)
                 if hasattr(inner, "eqns"):
-                    yield from find_products(inner)
+                    yield from list_product_formats(inner)

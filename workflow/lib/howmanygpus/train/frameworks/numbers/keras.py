@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from howmanygpus.train.frameworks.loss_scaling.keras import LossScaler
-from howmanygpus.train.frameworks.numbers import Numbers
+from howmanygpus.train.frameworks.numbers import NumberFormats
 
 MOMENTS = ("momentums", "_momentums", "_velocities")
 """Lists of variables that Keras's optimizers keep for each trainable variable."""
@@ -18,8 +18,8 @@ def to_array(variable: Any) -> np.ndarray:
     return array if array.dtype == np.float64 else array.astype(np.float32)
 
 
-def read(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> Numbers:
-    numbers = Numbers()
+def read(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> NumberFormats:
+    numbers = NumberFormats()
     model, optimizer = backend.model, backend.optimizer
     if isinstance(optimizer, LossScaler):
         optimizer = optimizer.inner_optimizer

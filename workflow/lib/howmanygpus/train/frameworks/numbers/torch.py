@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from howmanygpus.train.frameworks.numbers import Numbers
+from howmanygpus.train.frameworks.numbers import NumberFormats
 from howmanygpus.train.frameworks.torch.family import TorchBackend
 
 PRODUCTS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
@@ -20,8 +20,8 @@ def to_array(tensor: torch.Tensor) -> np.ndarray:
     return (tensor if tensor.dtype == torch.float64 else tensor.float()).numpy()
 
 
-def read(backend: TorchBackend, batch: tuple[np.ndarray, np.ndarray]) -> Numbers:
-    numbers, names = Numbers(), {}
+def read(backend: TorchBackend, batch: tuple[np.ndarray, np.ndarray]) -> NumberFormats:
+    numbers, names = NumberFormats(), {}
     for name, parameter in backend.model.named_parameters():
         if parameter.requires_grad:
             names[parameter] = name

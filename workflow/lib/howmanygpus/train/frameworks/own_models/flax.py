@@ -32,7 +32,7 @@ def build_for_run(spec: RunSpec, image_shape: Shape, num_classes: int) -> nnx.Mo
     options = dict(spec.model_options)
     if spec.precision == "bf16":
         options["dtype"] = jnp.bfloat16
-        if not _takes_dtype(spec.model_file):
+        if not _accepts_dtype(spec.model_file):
             raise UnsupportedError(f"build of {spec.model_file} has no parameter dtype")
     model = build(spec.model_file, image_shape, num_classes, spec.seed, options)
     for _, module in nnx.iter_modules(model):
@@ -41,7 +41,7 @@ def build_for_run(spec: RunSpec, image_shape: Shape, num_classes: int) -> nnx.Mo
     return model
 
 
-def _takes_dtype(path: str) -> bool:
+def _accepts_dtype(path: str) -> bool:
     parameters = inspect.signature(import_file(path).build).parameters.values()
     return any(each.name == "dtype" or each.kind is each.VAR_KEYWORD for each in parameters)
 

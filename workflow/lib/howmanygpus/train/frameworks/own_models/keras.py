@@ -31,7 +31,7 @@ def build_for_run(spec: RunSpec, images: keras.KerasTensor, num_classes: int) ->
     return logits
 
 
-def find_variables(model: keras.Model) -> dict[str, keras.Variable]:
+def map_variables(model: keras.Model) -> dict[str, keras.Variable]:
     """Return the user's variables by canonical name: their position, because Keras numbers the names of layers anew."""
     trained = {id(variable) for variable in model.trainable_variables}
     named = {}
@@ -48,11 +48,11 @@ def initialize(
     model, images = build(path, image_shape, num_classes, seed, options), draw_images(image_shape)
     first, again = (_call(path, model, images, num_classes, training=False) for _ in range(2))
     check_repeats(path, first, again)
-    variables = find_variables(model)
+    variables = map_variables(model)
     weights = {name: np.array(variable.numpy()) for name, variable in variables.items()}
     other = build(path, image_shape, num_classes, seed, options)
     other(images)
-    check_same_model(path, variables, find_variables(other))
+    check_same_model(path, variables, map_variables(other))
     if not model.trainable_variables:
         raise OwnModelError(f"{path}: the model has no weight to train; assign layers as attributes of the model")
     first, again = (_call(path, model, images, num_classes, training=True) for _ in range(2))

@@ -29,7 +29,7 @@ def build_for_run(spec: RunSpec, image_shape: Shape, num_classes: int) -> nn.Mod
     return nn.SyncBatchNorm.convert_sync_batchnorm(model) if spec.batchnorm == "synchronized" else model
 
 
-def find_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
+def map_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
     """Return all arrays of numbers of the model's state by canonical name; counters are left out."""
     trained = {name for name, each in module.named_parameters(remove_duplicate=False) if each.requires_grad}
     return {
@@ -45,7 +45,7 @@ def torch_name(canonical_name: str) -> str:
 
 @torch.no_grad()
 def load_weights(module: nn.Module, weights: dict[str, np.ndarray]) -> None:
-    tensors = find_tensors(module)
+    tensors = map_tensors(module)
     if tensors.keys() != weights.keys():
         raise ValueError(f"weights and model differ in {sorted(tensors.keys() ^ weights.keys())}")
     for name, tensor in tensors.items():
@@ -55,7 +55,7 @@ def load_weights(module: nn.Module, weights: dict[str, np.ndarray]) -> None:
 
 
 def read_weights(module: nn.Module, names) -> dict[str, np.ndarray]:
-    tensors = find_tensors(module)
+    tensors = map_tensors(module)
     return {name: tensors[name].detach().cpu().float().contiguous().numpy().copy() for name in names}
 
 
@@ -64,9 +64,9 @@ def initialize(
 ) -> tuple[dict[str, np.ndarray], bool]:
     """Check the model; return its initial weights, and whether training draws random numbers, as dropout does."""
     model = build(path, image_shape, num_classes, seed, options)
-    tensors = find_tensors(model)
+    tensors = map_tensors(model)
     weights = read_weights(model, tensors)
-    check_same_model(path, tensors, find_tensors(build(path, image_shape, num_classes, seed, options)))
+    check_same_model(path, tensors, map_tensors(build(path, image_shape, num_classes, seed, options)))
     _check_evaluation(path, model.eval(), image_shape, num_classes)
     return weights, _check_training(path, model.train(), image_shape, num_classes)
 

@@ -35,13 +35,13 @@ POWERSGD_STARTS = 2
 """Steps with uncompressed gradients. PyTorch accepts no fewer, as DDP rearranges its buckets after the first step."""
 
 
-def find_sync_option(wrapper: type) -> str:
+def detect_sync_option(wrapper: type) -> str:
     """Return the option of DDP that says whether buffers are broadcast in each step; PyTorch 2.13 renamed it."""
     names = ("forward_sync_buffers", "broadcast_buffers")
     return next(name for name in names if name in signature(wrapper).parameters)
 
 
-SYNC_BUFFERS = find_sync_option(DistributedDataParallel)
+SYNC_BUFFERS = detect_sync_option(DistributedDataParallel)
 
 PATIENCE = timedelta(days=1)
 """

@@ -17,7 +17,7 @@ from howmanygpus.train.frameworks.torch.layers.context import LayerContext
 from howmanygpus.train.frameworks.torch.noise import measure_norms
 from howmanygpus.train.frameworks.torch.optimizers import build_optimizer
 from howmanygpus.train.frameworks.torch.running_statistics import set_inflation, variance_inflations
-from howmanygpus.train.frameworks.torch.settings import describe_settings, find_versions
+from howmanygpus.train.frameworks.torch.settings import describe_settings, read_versions
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend, UnsupportedError
 from howmanygpus.train.loss_scaling import LossScale
@@ -136,9 +136,9 @@ class Network(nn.Module):
         x = (x - self.mean) / self.std
         dtype = AUTOCAST.get(self.precision)
         with torch.autocast(x.device.type, dtype, enabled=dtype is not None):
-            return self.model(x, *self._find_keys(images)).float()
+            return self.model(x, *self._compute_image_keys(images)).float()
 
-    def _find_keys(self, images):
+    def _compute_image_keys(self, images):
         """Return the model's further arguments: the images' keys if it has dropout and trains, otherwise none."""
         return [self.model.image_keys(images)] if self.training and hasattr(self.model, "image_keys") else []
 
@@ -223,12 +223,12 @@ class TorchBackend(StepwiseBackend):
         count, losses = self.spec.accumulate, []
         for part in range(count):
             with nullcontext() if part == count - 1 else self.without_exchange():
-                loss = self.compute_loss(*(self._take_part(tensor, part) for tensor in (images, labels))) / count
+                loss = self.compute_loss(*(self._get_part(tensor, part) for tensor in (images, labels))) / count
                 self.scaler.scale(loss).backward()
             losses.append(loss.detach())
         return torch.stack(losses).sum()
 
-    def _take_part(self, tensor: torch.Tensor, part: int) -> torch.Tensor:
+    def _get_part(self, tensor: torch.Tensor, part: int) -> torch.Tensor:
         """Return one of `accumulate` parts of a batch, which has an equal share of every device's images."""
         shares = tensor.reshape(len(self.devices), self.spec.accumulate, -1, *tensor.shape[1:])
         return shares[:, part].flatten(0, 1)
@@ -238,10 +238,10 @@ class TorchBackend(StepwiseBackend):
         return nullcontext()
 
     def measure_gradients(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
-        parts, scale = self._take_parts(batches), self.scaler.get_scale()
+        parts, scale = self._split_batches(batches), self.scaler.get_scale()
         return measure_norms(self.own_network, self.loss_function, parts, self.sum_over_ranks, scale)
 
-    def _take_parts(
+    def _split_batches(
         self, batches: Iterable[tuple[np.ndarray, np.ndarray]]
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield (images, labels) of each per-device batch, all on the first device of this process."""
@@ -280,7 +280,7 @@ class TorchBackend(StepwiseBackend):
             for device in self.devices:
                 torch.cuda.current_stream(device).synchronize()
 
-    def take_window_loss(self, num_steps: int) -> float:
+    def read_window_loss(self, num_steps: int) -> float:
         total = torch.stack(self._losses).sum(dtype=torch.float64)
         self._losses.clear()
         return total.item() / num_steps
@@ -306,7 +306,7 @@ class TorchBackend(StepwiseBackend):
         return torch.cuda.max_memory_allocated(self.device) if self.is_cuda else None
 
     def versions(self) -> dict[str, str]:
-        return find_versions(self.is_cuda)
+        return read_versions(self.is_cuda)
 
     def settings(self) -> dict[str, str]:
         return describe_settings(self.own_network, self.spec, self.device) | self.scaler.describe()

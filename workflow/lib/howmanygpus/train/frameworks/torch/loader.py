@@ -11,13 +11,13 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from howmanygpus.train.input.batches import TrainingBatches
-from howmanygpus.train.input.items import Items
+from howmanygpus.train.input.items import TrainingItems
 from howmanygpus.train.input.pillow import load_image
 from howmanygpus.train.input.workers import use_clean_workers
 
 
 class Images(Dataset):
-    def __init__(self, items: Items):
+    def __init__(self, items: TrainingItems):
         self.items = items
 
     def __len__(self) -> int:
@@ -40,7 +40,7 @@ class TorchBatches(TrainingBatches):
             # pins memory takes over its device, for which CUDA makes a context of several hundred MiB.
             torch.cuda.set_device(self._device)
         loader = DataLoader(
-            Images(Items(self)),
+            Images(TrainingItems(self)),
             batch_size=self.shares.local_batch_size,
             num_workers=self.num_workers,
             pin_memory=self._device is not None,

@@ -38,7 +38,7 @@ class OperatorNames(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def find_implementation(spec: RunSpec, device: torch.device) -> str:
+def detect_implementation(spec: RunSpec, device: torch.device) -> str:
     """Return `fused`, `foreach` or `for-loop`, from the operators of one step on a parameter of its own."""
     parameter = torch.nn.Parameter(torch.zeros(1, device=device))
     parameter.grad = torch.zeros_like(parameter)

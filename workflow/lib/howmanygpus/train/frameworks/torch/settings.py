@@ -5,8 +5,8 @@ import re
 import torch
 from torch import nn
 
-from howmanygpus.train.frameworks.torch.optimizers import RULES, find_implementation
-from howmanygpus.train.host.libraries import find_cudnn_version
+from howmanygpus.train.frameworks.torch.optimizers import RULES, detect_implementation
+from howmanygpus.train.host.libraries import read_cudnn_version
 from howmanygpus.train.spec import RunSpec
 
 LIMITED = re.compile("(recompile|cache_size)[_ ]limit")
@@ -18,8 +18,8 @@ def describe_settings(network: nn.Module, spec: RunSpec, device: torch.device) -
     """Return `settings` of run.schema.yaml. network: the network without a wrapper."""
     settings = {
         "execution": describe_execution(network),
-        "layout": find_layout(network),
-        "optimizer": f"torch.optim.{RULES[spec.optimizer.name].__name__}, {find_implementation(spec, device)}",
+        "layout": detect_layout(network),
+        "optimizer": f"torch.optim.{RULES[spec.optimizer.name].__name__}, {detect_implementation(spec, device)}",
     }
     return settings | (describe_cuda() if device.type == "cuda" else describe_cpu())
 
@@ -44,7 +44,7 @@ def describe_execution(network: nn.Module) -> str:
     return f"{execution}, with graph breaks" if sum(counters["graph_break"].values()) else execution
 
 
-def find_versions(is_cuda: bool) -> dict[str, str]:
+def read_versions(is_cuda: bool) -> dict[str, str]:
     """Return the versions of PyTorch and, on a GPU, of its libraries. It may be built without NCCL."""
     versions = {"torch": torch.__version__}
     if is_cuda:
@@ -54,7 +54,7 @@ def find_versions(is_cuda: bool) -> dict[str, str]:
     return versions
 
 
-def find_layout(network: nn.Module) -> str:
+def detect_layout(network: nn.Module) -> str:
     """Return the memory layout of the convolutions' kernels. Kernels of 1x1 pixels have both layouts at once."""
     kernels = [each for each in network.parameters() if each.ndim == 4 and each.shape[1] > 1 and each.shape[2] > 1]
     last = [each.is_contiguous(memory_format=torch.channels_last) for each in kernels]
@@ -68,7 +68,7 @@ def describe_cuda() -> dict[str, str]:
         "tf32": f"convolutions {off_on[backends.cudnn.allow_tf32]}, "
         f"matrix products {off_on[backends.cuda.matmul.allow_tf32]}",
         "allocator": f"PyTorch's, {torch.cuda.get_allocator_backend()}",
-        "cudnn": find_cudnn_version() or "not loaded",
+        "cudnn": read_cudnn_version() or "not loaded",
     }
 
 

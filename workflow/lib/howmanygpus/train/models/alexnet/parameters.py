@@ -77,7 +77,7 @@ class Convolution(NamedTuple):
         return max(0, (size - POOLING_SIZE) // POOLING["stride"] + 1) if self.pools else max(0, size)
 
 
-class Hidden(NamedTuple):
+class HiddenLayer(NamedTuple):
     """A dense layer, and the dropout that precedes it."""
 
     name: str
@@ -91,7 +91,7 @@ class Layout:
     """Layers of the network. rate: fraction of units that dropout drops."""
 
     convolutions: tuple[Convolution, ...]
-    hidden: tuple[Hidden, Hidden]
+    hidden: tuple[HiddenLayer, HiddenLayer]
     rate: float
 
 
@@ -112,7 +112,7 @@ def lay_out(image_shape: tuple[int, int, int], **options) -> Layout:
     for each in convolutions:
         height, width = each.shrink(height), each.shrink(width)
     features, units = height * width * convolutions[-1].out_channels, chosen["hidden"]
-    hidden = (Hidden("hidden1", "dropout1", features, units), Hidden("hidden2", "dropout2", units, units))
+    hidden = (HiddenLayer("hidden1", "dropout1", features, units), HiddenLayer("hidden2", "dropout2", units, units))
     return Layout(convolutions, hidden, chosen["dropout"])
 
 

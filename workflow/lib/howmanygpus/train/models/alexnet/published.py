@@ -14,7 +14,7 @@ CHANNELS, PIXELS = 256, (6, 6)
 """Size of the last feature maps. torchvision flattens them channel by channel, the workflow pixel by pixel."""
 
 
-def find_name(name: str) -> str:
+def to_published_name(name: str) -> str:
     layer, _, role = name.rpartition(".")
     return f"{NAMES[layer]}.{name_role(role)}"
 

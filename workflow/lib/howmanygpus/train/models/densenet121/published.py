@@ -14,7 +14,7 @@ NAMES = {
 }
 
 
-def find_name(name: str) -> str:
+def to_published_name(name: str) -> str:
     layer, _, role = name.rpartition(".")
     layer = re.sub(r"^block(\d+)_layer(\d+)_", r"features.denseblock\1.denselayer\2.", layer)
     layer = re.sub(r"^transition(\d+)_", r"features.transition\1.", layer)

@@ -89,7 +89,7 @@ class Sketch(NamedTuple):
 
 
 Sketched: TypeAlias = Sketch | Pooling | tuple[Sketch, ...]
-ONE_BY_SEVEN, SEVEN_BY_ONE = (1, 7), (7, 1)
+KERNEL_1X7, KERNEL_7X1 = (1, 7), (7, 1)
 OPEN: dict[str, Any] = {"is_open": True}
 HALVING: dict[str, Any] = {"stride": 2, "is_open": True}
 STEMS: dict[str, list[Sketched]] = {
@@ -109,9 +109,9 @@ def sketch_first(pooled: int) -> list[list[Sketched]]:
 
 def sketch_second(units: int) -> list[list[Sketched]]:
     """Return the block of figure 6. units: units of the 1x7 and 7x1 convolutions except the last one of each branch."""
-    single = [Sketch(units), Sketch(units, *ONE_BY_SEVEN), Sketch(12, *SEVEN_BY_ONE)]
-    double = [Sketch(units), Sketch(units, *SEVEN_BY_ONE), Sketch(units, *ONE_BY_SEVEN)]
-    double += [Sketch(units, *SEVEN_BY_ONE), Sketch(12, *ONE_BY_SEVEN)]
+    single = [Sketch(units), Sketch(units, *KERNEL_1X7), Sketch(12, *KERNEL_7X1)]
+    double = [Sketch(units), Sketch(units, *KERNEL_7X1), Sketch(units, *KERNEL_1X7)]
+    double += [Sketch(units, *KERNEL_7X1), Sketch(12, *KERNEL_1X7)]
     return [[Sketch(12)], [*single], [*double], [MEAN, Sketch(12)]]
 
 
@@ -128,7 +128,7 @@ FIRST_REDUCTION: list[list[Sketched]] = [
 ]
 SECOND_REDUCTION: list[list[Sketched]] = [
     [Sketch(12), Sketch(20, 3, 3, **HALVING)],
-    [Sketch(12), Sketch(12, *ONE_BY_SEVEN), Sketch(12, *SEVEN_BY_ONE), Sketch(12, 3, 3, **HALVING)],
+    [Sketch(12), Sketch(12, *KERNEL_1X7), Sketch(12, *KERNEL_7X1), Sketch(12, 3, 3, **HALVING)],
     [REDUCTION],
 ]
 

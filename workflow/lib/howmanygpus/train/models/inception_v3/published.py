@@ -32,16 +32,16 @@ BRANCHES = {
 """Names of the branches of a block, in order. The number of the convolution follows an underscore at the end."""
 
 
-def find_name(name: str) -> str:
+def to_published_name(name: str) -> str:
     layer, _, role = name.rpartition(".")
     if layer == "dense":
         return f"fc.{name_role(role)}"
     convolution = layer.removesuffix("_bn")
     part = "conv" if layer == convolution else "bn"
-    return f"{STEM.get(convolution) or _find_mixed(convolution)}.{part}.{name_role(role)}"
+    return f"{STEM.get(convolution) or _name_mixed(convolution)}.{part}.{name_role(role)}"
 
 
-def _find_mixed(convolution: str) -> str:
+def _name_mixed(convolution: str) -> str:
     """Return the name of a convolution of a block, for example `Mixed_7b.branch3x3_2a` for `third1_2_conv2a`."""
     found = re.fullmatch(r"(\w+?)_(\d+)_conv(\w+)", convolution)
     assert found, convolution

@@ -128,7 +128,7 @@ def list_parameters(layout: Layout, num_classes: int) -> dict[str, Draw]:
     return draws
 
 
-def find_smallest_map(size: int, rules: dict[str, dict], given: dict[str, Any]) -> int:
+def compute_smallest_map(size: int, rules: dict[str, dict], given: dict[str, Any]) -> int:
     """Return the height or width of the last stage's feature maps. size: height or width of the network's images."""
     # The stem halves twice and each stage but the first once; every half is rounded up.
     return -(-size // 2 ** (1 + len(fill_options(rules, given)["blocks"])))

@@ -8,7 +8,7 @@ STEM = {"stem_conv": "conv1", "stem_bn": "bn1", "dense": "fc"}
 SHORTCUT = {"shortcut_conv": "downsample.0", "shortcut_bn": "downsample.1"}
 
 
-def find_residual_name(name: str) -> str:
+def to_published_residual_name(name: str) -> str:
     """Return torchvision's name of an array, for example `layer1.0.bn2.weight` for `stage1_block1_bn2.scale`."""
     layer, _, role = name.rpartition(".")
     if found := re.fullmatch(r"stage(\d+)_block(\d+)_(\w+)", layer):

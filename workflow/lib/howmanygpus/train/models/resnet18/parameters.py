@@ -3,7 +3,7 @@
 from howmanygpus.train.models.initialization import Draw
 from howmanygpus.train.models.residual.layout import (
     Layout,
-    find_smallest_map,
+    compute_smallest_map,
     list_basic,
     list_parameters,
     make_layout,
@@ -24,4 +24,4 @@ def parameters(image_shape: tuple[int, int, int], num_classes: int, **options) -
 
 def smallest_map(size: int, **options) -> int:
     """Return the height or width of the last stage's feature maps. size: height or width of the network's images."""
-    return find_smallest_map(size, OPTIONS, options)
+    return compute_smallest_map(size, OPTIONS, options)

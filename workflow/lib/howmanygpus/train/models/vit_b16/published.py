@@ -19,7 +19,7 @@ LAYERS = {
 }
 
 
-def find_name(name: str) -> str:
+def to_published_name(name: str) -> str:
     if name in NAMES:
         return NAMES[name]
     layer, _, role = name.rpartition(".")

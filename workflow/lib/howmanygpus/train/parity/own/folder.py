@@ -13,7 +13,7 @@ from howmanygpus.train.frameworks.torch.family import AXES_TO_TORCH, torch_name
 from howmanygpus.train.frameworks.torch.layers.context import LayerContext
 from howmanygpus.train.models.folder import PACKAGE, add_folder
 from howmanygpus.train.models.initialization import is_trainable
-from howmanygpus.train.parity.keys import find_keys
+from howmanygpus.train.parity.keys import compute_keys
 from howmanygpus.train.parity.relus import RefusedReluError
 from howmanygpus.train.parity.task import draw_task_weights
 
@@ -54,7 +54,7 @@ def check_folder(
         raise FolderError(f"{file}: build returned {type(model).__name__}; return a torch.nn.Module")
     _check_arrays(file, model, weights)
     images = np.random.default_rng(0).integers(0, 256, (2, *image_shape), dtype=np.uint8)
-    keys = [torch.from_numpy(each) for each in find_keys(model, images, 1)]
+    keys = [torch.from_numpy(each) for each in compute_keys(model, images, 1)]
     x = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
     logits = _call(file, "has a model that raised", model.train(), x, *keys)
     if not isinstance(logits, torch.Tensor) or logits.shape != (2, num_classes):

@@ -79,7 +79,7 @@ def measure_differences(spec: RunSpec, optimizer: str, exact: Arrays, folder: Pa
     return differences | {f"{key}/{name}": noise[name] for key in NOISES.values() for name in exact}
 
 
-def leave_out(arrays: Arrays, what: str) -> Arrays:
+def filter_out(arrays: Arrays, what: str) -> Arrays:
     """Return the arrays without those that cannot be compared between devices. what: `training` or `state`."""
     if what == "training":
         return {name: array for name, array in arrays.items() if name.rpartition("/")[2] == "logits"}
@@ -103,9 +103,9 @@ def write_expected(specs: dict[str, RunSpec], num_devices: int, draws: bool, mea
         # On several devices, every part is normalised by the statistics of other images.
         is_mixed = spec.batchnorm == "synchronized" and has_state and spec.accumulate > 1 and num_devices > 1
         if draws or is_mixed:
-            arrays = leave_out(arrays, "training")
+            arrays = filter_out(arrays, "training")
         elif is_local:
-            arrays = leave_out(arrays, "state")
+            arrays = filter_out(arrays, "state")
         arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         save_file(arrays or {"none": np.zeros(1)}, folder / f"{optimizer}.devices{num_devices}.safetensors")
 

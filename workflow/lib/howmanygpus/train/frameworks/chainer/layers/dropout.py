@@ -6,10 +6,10 @@ import chainer
 
 from howmanygpus.train.frameworks.chainer.layers.context import LayerContext
 from howmanygpus.train.models.dropping import (
+    compute_drop_threshold,
     draw_units,
     factors_of_image,
     factors_of_units,
-    find_threshold,
     mix_step,
     multiply_sums,
 )
@@ -37,7 +37,7 @@ class Dropout:
         if keys is None:
             return x
         self._factors = chainer.backend.get_array_module(keys).asarray(self._factors)
-        is_kept = draw_units(keys, self._factors) >= find_threshold(self._rate)
+        is_kept = draw_units(keys, self._factors) >= compute_drop_threshold(self._rate)
         return x * (is_kept.astype(x.dtype) / x.dtype.type(1.0 - self._rate))
 
 

@@ -7,10 +7,10 @@ from flax import nnx
 
 from howmanygpus.train.frameworks.flax.layers.context import LayerContext
 from howmanygpus.train.models.dropping import (
+    compute_drop_threshold,
     draw_units,
     factors_of_image,
     factors_of_units,
-    find_threshold,
     mix_step,
     multiply_sums,
 )
@@ -38,7 +38,7 @@ class Dropout(nnx.Module):
         if keys is None:
             return x
         factors = factors_of_units(self.name, self.num_units).astype(np.uint32)
-        is_kept = draw_units(keys, factors) >= find_threshold(self.rate)
+        is_kept = draw_units(keys, factors) >= compute_drop_threshold(self.rate)
         return x * is_kept.astype(x.dtype) / (1.0 - self.rate)
 
 

@@ -10,7 +10,7 @@ from mxnet.gluon import nn
 
 from howmanygpus.train.frameworks.gluon.layers.context import LayerContext
 from howmanygpus.train.frameworks.gluon.layers.operators import Tensor
-from howmanygpus.train.models.dropping import PRIME, factors_of_image, factors_of_units, find_threshold
+from howmanygpus.train.models.dropping import PRIME, compute_drop_threshold, factors_of_image, factors_of_units
 
 EVALUATION = -1
 """Used instead of the number of steps in evaluation."""
@@ -63,7 +63,7 @@ class Dropout(nn.HybridBlock):
         draws = F.broadcast_mul(F.slice_axis(keys, axis=1, begin=0, end=1), first) % PRIME
         draws = draws + F.broadcast_mul(F.slice_axis(keys, axis=1, begin=1, end=2), second) % PRIME
         draws = F.broadcast_add(draws, last) % PRIME
-        is_kept = F.cast(draws >= find_threshold(self._rate), "float32") / (1.0 - self._rate)
+        is_kept = F.cast(draws >= compute_drop_threshold(self._rate), "float32") / (1.0 - self._rate)
         is_evaluation = F.cast(F.slice_axis(keys, axis=1, begin=0, end=1) < 0, "float32")
         is_training = 1.0 - is_evaluation
         return x * F.broadcast_add(F.broadcast_mul(is_kept, is_training), is_evaluation)

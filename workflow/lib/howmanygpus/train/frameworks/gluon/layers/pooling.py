@@ -5,7 +5,7 @@ import numpy as np
 from howmanygpus.train.frameworks.geometry import Padding, Size, as_pair, as_sides, as_symmetric
 from howmanygpus.train.frameworks.gluon.layers.operators import Tensor, operators_of
 
-LOWEST = float(np.finfo(np.float32).min)
+PADDING_MINIMUM = float(np.finfo(np.float32).min)
 """MXNet pads with finite values only."""
 
 
@@ -29,7 +29,7 @@ def pool(x: Tensor, kind: str, size: Size, stride: int, padding: Padding, value:
 
 def max_pool(x: Tensor, size: Size, *, stride: int, padding: Padding) -> Tensor:
     """Largest value of each window. Padding is never the largest."""
-    return pool(x, "max", size, stride, padding, LOWEST)
+    return pool(x, "max", size, stride, padding, PADDING_MINIMUM)
 
 
 def average_pool(x: Tensor, size: Size, *, stride: int, padding: Padding) -> Tensor:

@@ -8,10 +8,10 @@ from keras import KerasTensor, layers, ops
 from howmanygpus.train.frameworks.keras.layers.context import LayerContext
 from howmanygpus.train.models.dropping import (
     WORDS,
+    compute_drop_threshold,
     draw_units,
     factors_of_image,
     factors_of_units,
-    find_threshold,
     mix_step,
     multiply_sums,
 )
@@ -54,7 +54,7 @@ class Dropout(layers.Layer):
     def call(self, x, keys, training=None):
         if not training:
             return x
-        is_kept = draw_units(keys, factors_of_units(self.name, self._num_units)) >= find_threshold(self._rate)
+        is_kept = draw_units(keys, factors_of_units(self.name, self._num_units)) >= compute_drop_threshold(self._rate)
         return x * ops.cast(is_kept, x.dtype) / (1.0 - self._rate)
 
 

@@ -5,10 +5,10 @@ from torch import nn
 
 from howmanygpus.train.frameworks.torch.layers.context import LayerContext
 from howmanygpus.train.models.dropping import (
+    compute_drop_threshold,
     draw_units,
     factors_of_image,
     factors_of_units,
-    find_threshold,
     mix_step,
     multiply_sums,
 )
@@ -40,7 +40,7 @@ class Dropout(nn.Module):
     def forward(self, x: torch.Tensor, keys: torch.Tensor | None) -> torch.Tensor:
         if keys is None:
             return x
-        is_kept = draw_units(keys, self.factors) >= find_threshold(self._rate)
+        is_kept = draw_units(keys, self.factors) >= compute_drop_threshold(self._rate)
         return x * is_kept / (1.0 - self._rate)
 
 
