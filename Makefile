@@ -118,6 +118,6 @@ $(INSTALLED): envs/workflow.txt
 # The lock keeps two calls at once from installing into one environment.
 $(TESTABLE): envs/development.txt $(INSTALLED)
 	PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" "$$(realpath $(VENV))"/bin/python -c \
-		"import sys; from howmanygpus.environments.uv import install_packages; install_packages(sys.executable, sys.argv[1:])" \
+		"import sys; from howmanygpus.site.environments.uv import install_packages; install_packages(sys.executable, sys.argv[1:])" \
 		--requirement envs/workflow.txt --requirement $<
 	@touch $@

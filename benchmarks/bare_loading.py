@@ -7,7 +7,7 @@ import numpy as np
 import simplejpeg
 from PIL import Image
 
-from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.measure.input.prepared import PreparedData
 
 SIDE, PADDING, NUM_IMAGES, BATCH_SIZE = 264, 20, 512, 64
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from howmanygpus.train.input.loaders import load_loader
-from howmanygpus.train.input.prepared import open_data
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.measure.input.loaders import load_loader
+from howmanygpus.measure.input.prepared import open_data
+from howmanygpus.measure.spec import RunSpec
 
 WARMUP_BATCHES = 6
 """Larger than the number of batches that any loader with few workers prepares in advance."""

@@ -21,8 +21,8 @@ from preparing import prepare, resolve_python
 from reporting import LIBRARY, ROOT, write_benchmark
 
 # isort: split
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.runs import Run, complete_spec
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.study.runs import Run, complete_spec
 
 WARMUP_STEPS = 3
 

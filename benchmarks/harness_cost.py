@@ -28,10 +28,10 @@ from preparing import prepare, resolve_python
 from reporting import LIBRARY, ROOT, write_benchmark
 
 # isort: split
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.runs import Run, complete_spec
+from howmanygpus.measure.host.processes import die_with_parent, list_cores, stop_process_tree
+from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report.tables.runs import describe_timing
-from howmanygpus.train.host.processes import die_with_parent, list_cores, stop_process_tree
+from howmanygpus.study.runs import Run, complete_spec
 
 WARMUP_STEPS = 10
 REPORT_STEPS = 4
@@ -107,7 +107,7 @@ def run_once(framework: str, python: str, folder: Path, cores: list[int], batch_
         (attempt / "spec.json").write_text(json.dumps(spec))
         options = ["--attempt", str(attempt), "--run-dir", str(run_dir), "--deadline-s", "900"]
         subprocess.run(
-            [python, "-m", "howmanygpus.train.start.launch", *options],
+            [python, "-m", "howmanygpus.measure.launch.launch", *options],
             env=os.environ | {"PYTHONPATH": str(LIBRARY)},
             check=True,
             capture_output=True,

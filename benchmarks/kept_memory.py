@@ -20,8 +20,8 @@ from preparing import prepare, resolve_python
 from reporting import ROOT, write_benchmark
 
 # isort: split
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.train.host.processes import KEEP_FREED_MEMORY, list_cores
+from howmanygpus.measure.host.processes import KEEP_FREED_MEMORY, list_cores
+from howmanygpus.registry import FRAMEWORKS
 
 WARM_UP_S = 10.0
 

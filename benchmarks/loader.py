@@ -48,14 +48,14 @@ from bare_loading import (
     copy_plainly,
 )
 from environments import build, read_python, run_script
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.loaders import NATIVE_LOADERS
-from howmanygpus.plan.runs import Run, complete_spec
-from howmanygpus.train.host.processes import KEEP_FREED_MEMORY, list_cores
-from howmanygpus.train.input.batches import TrainingBatches
-from howmanygpus.train.input.prepared import PreparedData, open_data
-from howmanygpus.train.input.writing import write_data
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.measure.host.processes import KEEP_FREED_MEMORY, list_cores
+from howmanygpus.measure.input.batches import TrainingBatches
+from howmanygpus.measure.input.prepared import PreparedData, open_data
+from howmanygpus.measure.input.writing import write_data
+from howmanygpus.measure.spec import RunSpec
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.study.loaders import NATIVE_LOADERS
+from howmanygpus.study.runs import Run, complete_spec
 from small_images import compare_small_images
 
 FORMS = ("jpeg", "png", "arrays")

@@ -27,15 +27,14 @@ from PIL import Image
 from reporting import write_benchmark
 
 # isort: split
+from howmanygpus.measure.host.processes import list_cores
 from howmanygpus.prepare.checks import pixels
 from howmanygpus.prepare.images.decoding import decode
-from howmanygpus.prepare.images.encoding import QUALITY, encode_jpeg
 from howmanygpus.prepare.images.headers import read_header
-from howmanygpus.prepare.images.resizing import resize
+from howmanygpus.prepare.images.resizing import QUALITY, encode_jpeg, resize
 from howmanygpus.prepare.listing import read_task
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
-from howmanygpus.train.host.processes import list_cores
 from pictures import SHARED_DATA, encode
 from project import Project, study
 

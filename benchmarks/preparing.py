@@ -10,10 +10,10 @@ from pathlib import Path
 from reporting import ROOT
 
 # isort: split
-from howmanygpus.environments.build import build_environment
-from howmanygpus.environments.horovod import build_horovod
-from howmanygpus.environments.pins import HOROVOD_SOURCE, list_horovod_tools, list_pin_files, resolve_horovod_base
-from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.site.environments.build import build_environment
+from howmanygpus.site.environments.horovod import build_horovod
+from howmanygpus.site.environments.pins import HOROVOD_SOURCE, list_horovod_tools, list_pin_files, resolve_horovod_base
 
 SHAPE = {"image_shape": [32, 32, 3], "num_classes": 10, "num_train": 4096, "num_test": 16}
 

@@ -13,15 +13,15 @@ from pathlib import Path
 from safetensors.numpy import load_file
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.host.processes import die_with_parent
-from howmanygpus.train.input.prepared import open_data
-from howmanygpus.train.loop.backend import load_backend
-from howmanygpus.train.loop.loop import TrainingLoop
-from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates
-from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.spec import RunSpec
-from howmanygpus.train.start.launch import lock_machine, run_processes
+from howmanygpus.measure.host.placement import Placement
+from howmanygpus.measure.host.processes import die_with_parent
+from howmanygpus.measure.input.prepared import open_data
+from howmanygpus.measure.launch.launch import lock_machine, run_processes
+from howmanygpus.measure.loop.backend import load_backend
+from howmanygpus.measure.loop.loop import TrainingLoop
+from howmanygpus.measure.loop.schedule import count_steps_per_epoch, learning_rates
+from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.measure.spec import RunSpec
 
 DEADLINE_S = 1800.0
 

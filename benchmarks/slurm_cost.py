@@ -32,7 +32,7 @@ from slurm.cluster import GPUS_PER_NODE, Cluster, find_obstacle
 from slurm.project import ClusterProject
 
 NUM_NODES, NUM_GPUS, REPEATS, FRAMEWORKS = 3, (1, 2, 4), 4, ("sleeping", "dozing")
-EXECUTOR = "workflow/lib/howmanygpus/snakemake_patches/executor.py"
+EXECUTOR = "workflow/lib/howmanygpus/invocation/executor.py"
 TWO_SNAKEMAKES = "\n\ndel Executor.additional_general_args\n\n\ndef forget_requests(): pass\n"
 LONG_SLEEP = "\n\ndel Executor.sleep\n"
 """Code that restores the plugin's behaviour if it is appended to our executor."""

@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 
-from howmanygpus.train.input.batches import TrainingBatches
-from howmanygpus.train.input.changing import place
-from howmanygpus.train.input.prepared import PreparedData
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.measure.input.augmentation import place
+from howmanygpus.measure.input.batches import TrainingBatches
+from howmanygpus.measure.input.prepared import PreparedData
+from howmanygpus.measure.spec import RunSpec
 
 SHAPE, NUM_IMAGES = (32, 32, 3), 50_000
 SETTINGS = {"random_flip": True, "random_crop_padding": 4, "prefetch": 2}

@@ -10,9 +10,9 @@ import tempfile
 import pytest
 
 from environments import build, read_python
-from howmanygpus.environments.pins import list_pin_files, read_newest_python
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.train.start.launch import LOCK_FOLDER
+from howmanygpus.measure.launch.launch import LOCK_FOLDER
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.site.environments.pins import list_pin_files, read_newest_python
 from kept import Keeper
 from project import ROOT, Project, study
 from training.launching import COMPILE_SOON, Finished, train, train_in_turn

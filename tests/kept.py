@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from howmanygpus.environments.cache import resolve_cache_root
 from howmanygpus.files import hold_lock
-from howmanygpus.plan.invalidation import syntax
-from howmanygpus.plan.invalidation.pins import hash_pins
+from howmanygpus.site.environments.cache import resolve_cache_root
+from howmanygpus.study.invalidation import syntax
+from howmanygpus.study.invalidation.pins import hash_pins
 from project import ROOT
 
 NUM_VERSIONS = 3
@@ -30,8 +30,8 @@ CODE = {
         "surroundings/**/*.py",
         "train/**/*.py",
         "prepare/**/*.py",
-        "plan/frameworks.py",
-        "plan/loaders.py",
+        "registry.py",
+        "study/loaders.py",
     ),
     TESTS: ("*.py", "training/**/*.py", "loading/**/*.py"),
     EXAMPLES: ("**/*.py",),

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.registry import FRAMEWORKS
 from project import ROOT
 
 DOCUMENT = ROOT / "docs" / "networks.md"

@@ -1,6 +1,6 @@
 """Records of runs and attempts as a launcher writes them, for tests that run nothing."""
 
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.measure.spec import RunSpec
 
 HOST = {
     **{"hostname": "h", "cpu_model": "c", "python_version": "3", "driver_version": None},

@@ -2,10 +2,10 @@
 
 import pytest
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.invalidation.syntax import read_code
-from howmanygpus.plan.plan import Plan
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.invalidation.syntax import read_code
+from howmanygpus.study.plan import Plan
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

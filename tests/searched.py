@@ -1,7 +1,7 @@
 """Plans with `per_device_batch_size: max` for tests, by what searches found."""
 
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.plan import Plan
 from project import study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

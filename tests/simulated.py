@@ -9,9 +9,9 @@ import threading
 
 import numpy as np
 
-from howmanygpus.train.host.processes import Suspensions
-from howmanygpus.train.loop.loop import TrainingLoop
-from howmanygpus.train.loop.train import find_doubts
+from howmanygpus.measure.host.processes import Suspensions
+from howmanygpus.measure.loop.loop import TrainingLoop
+from howmanygpus.measure.loop.train import find_doubts
 from specs import make_data, make_spec
 from ticking import Ticking
 

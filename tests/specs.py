@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from howmanygpus.measure.input.prepared import PreparedData
+from howmanygpus.measure.spec import RunSpec
 from howmanygpus.settings import list_defaults
-from howmanygpus.train.input.prepared import PreparedData
-from howmanygpus.train.spec import RunSpec
 
 DEFAULTS = list_defaults()
 OPTIMIZER = DEFAULTS["optimizer"] | {"lr_scaling": "none"}

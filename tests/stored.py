@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 
-from howmanygpus.plan.runs import HOW
 from howmanygpus.report.tables import datasets, losses
 from howmanygpus.report.tables import evaluations as evaluations_table
 from howmanygpus.report.tables import runs as runs_table_of
+from howmanygpus.study.runs import HOW
 from records import make_attempt, make_run
 from specs import make_spec
 

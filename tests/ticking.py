@@ -5,9 +5,9 @@ import threading
 
 import numpy as np
 
-from howmanygpus.train.loop.backend import StepwiseBackend
-from howmanygpus.train.loop.loop import TrainingLoop
-from howmanygpus.train.records import EventLog
+from howmanygpus.measure.loop.backend import StepwiseBackend
+from howmanygpus.measure.loop.loop import TrainingLoop
+from howmanygpus.measure.records import EventLog
 from specs import make_data, make_spec
 
 

@@ -9,8 +9,8 @@ import chainermn
 import numpy as np
 from clock import report
 
-from howmanygpus.train.frameworks.chainer.layers.context import LayerContext
-from howmanygpus.train.models.resnet44.chainer import build
+from howmanygpus.measure.frameworks.chainer.layers.context import LayerContext
+from howmanygpus.measure.models.resnet44.chainer import build
 
 data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
 communicator = chainermn.create_communicator("naive")

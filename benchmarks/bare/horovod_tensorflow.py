@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 from clock import report
 
-from howmanygpus.train.frameworks.keras.layers.context import LayerContext
-from howmanygpus.train.models.resnet44.keras import build
+from howmanygpus.measure.frameworks.keras.layers.context import LayerContext
+from howmanygpus.measure.models.resnet44.keras import build
 
 data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
 hvd.init()

@@ -8,8 +8,8 @@ import optax
 from clock import report
 from flax import nnx
 
-from howmanygpus.train.frameworks.flax.layers.context import LayerContext
-from howmanygpus.train.models.resnet44.flax import build
+from howmanygpus.measure.frameworks.flax.layers.context import LayerContext
+from howmanygpus.measure.models.resnet44.flax import build
 
 data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
 images = np.load(f"{data_dir}/train_images.npy").astype(np.float32) / 127.5 - 1

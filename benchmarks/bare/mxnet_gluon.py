@@ -10,8 +10,8 @@ import numpy as np
 from clock import report
 from mxnet import autograd, gluon
 
-from howmanygpus.train.frameworks.gluon.layers.context import LayerContext
-from howmanygpus.train.models.resnet44.gluon import build
+from howmanygpus.measure.frameworks.gluon.layers.context import LayerContext
+from howmanygpus.measure.models.resnet44.gluon import build
 
 data_dir, batch_size, report_steps, num_devices = sys.argv[1], *map(int, sys.argv[2:5])
 global_batch_size = batch_size * num_devices

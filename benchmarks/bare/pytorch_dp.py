@@ -8,8 +8,8 @@ import torch
 from clock import report
 from torch import nn
 
-from howmanygpus.train.frameworks.torch.layers.context import LayerContext
-from howmanygpus.train.models.resnet44.torch import build
+from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
+from howmanygpus.measure.models.resnet44.torch import build
 
 data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
 torch.set_num_threads(len(os.sched_getaffinity(0)))

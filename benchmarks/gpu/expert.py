@@ -60,12 +60,12 @@ def make_torch_loop(task: Task, way: str) -> Loop:
     """Return a loop of PyTorch: `nchw` as documented, `nhwc` with all that helps without a compiler, or compiled."""
     import torch
 
-    from howmanygpus.train.frameworks.torch.layers.context import LayerContext
+    from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
 
     device, is_fast = torch.device("cuda" if torch.cuda.is_available() else "cpu"), way != "nchw"
     torch.backends.cudnn.benchmark = is_fast
     layout = torch.channels_last if is_fast else torch.contiguous_format
-    build = importlib.import_module(f"howmanygpus.train.models.{task.model}.torch").build
+    build = importlib.import_module(f"howmanygpus.measure.models.{task.model}.torch").build
     network = build(task.image_shape, task.num_classes, LayerContext(batchnorm="local"))
     network = network.to(device, memory_format=layout).train()
     rates = {"lr": task.learning_rate, "momentum": task.momentum}
@@ -122,9 +122,9 @@ def make_jax_loop(task: Task) -> Loop:
     import optax
     from flax import nnx
 
-    from howmanygpus.train.frameworks.flax.layers.context import LayerContext
+    from howmanygpus.measure.frameworks.flax.layers.context import LayerContext
 
-    build = importlib.import_module(f"howmanygpus.train.models.{task.model}.flax").build
+    build = importlib.import_module(f"howmanygpus.measure.models.{task.model}.flax").build
     network = build(task.image_shape, task.num_classes, LayerContext(batchnorm="local", dtype=jnp.bfloat16))
     network.train()
     graph, parameters, others = nnx.split(network, nnx.Param, ...)

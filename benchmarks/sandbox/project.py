@@ -14,14 +14,14 @@ import psutil
 import yaml
 
 from forking import STARTED_BY_USERS, listen_to_ctrl_c, run_snakemake
-from howmanygpus.environments.pins import hash_requirements
-from howmanygpus.plan.invalidation.pins import environment_record
+from howmanygpus.site.environments.pins import hash_requirements
+from howmanygpus.study.invalidation.pins import environment_record
 
 SANDBOX = Path(__file__).resolve().parent
 ROOT = SANDBOX.parents[1]
 FAKES = ROOT / "tests" / "fakes"
 ONLY_SGD = "\ndel OPTIMIZERS[OWN]\n"
-"""Code that, appended to a copy's howmanygpus/train/parity/task.py, halves the duration of the gate."""
+"""Code that, appended to a copy's howmanygpus/gate/task.py, halves the duration of the gate."""
 RUNS, ROWS, TABLES = ("--until", "train"), ("--until", "make_tables"), ("--until", "merge_tables")
 """Tests stop Snakemake at the last rule they check, because the rules after the fake runs take longer than the runs."""
 LISTED = ("--printshellcmds",)
@@ -111,14 +111,14 @@ class Project:
     def add_fake(self, name: str, launcher: str = "plain", family: str = "fake", strategy: str | None = None) -> None:
         """Add a framework that sleeps. family, strategy: its file, which may be that of a real framework."""
         library, strategy = self.folder / "workflow" / "lib" / "howmanygpus", strategy or name
-        folder = library / "train" / "frameworks" / family
+        folder = library / "measure" / "frameworks" / family
         folder.mkdir(exist_ok=True)
         (folder / "__init__.py").touch()
         shutil.copy2(SANDBOX / "fakes" / "sleeping.py", folder / f"{strategy}.py")
-        if not (numbers := library / "train" / "frameworks" / "numbers" / f"{family}.py").exists():
+        if not (numbers := library / "measure" / "frameworks" / "numbers" / f"{family}.py").exists():
             shutil.copy2(SANDBOX / "fakes" / "numbers.py", numbers)
-        (library / "train" / "models" / "small_cnn" / f"{family}.py").write_text("")
-        with open(library / "plan" / "frameworks.py", "a") as file:
+        (library / "measure" / "models" / "small_cnn" / f"{family}.py").write_text("")
+        with open(library / "registry.py", "a") as file:
             file.write(REGISTRY_ENTRY.format(name=name, launcher=launcher, family=family, strategy=strategy))
         (self.folder / "envs" / "fake-cpu.txt").write_text("-r measured.txt\n")
         self.record_fake_environment()

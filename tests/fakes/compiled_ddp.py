@@ -2,8 +2,8 @@
 
 from torch._dynamo.utils import counters
 
-from howmanygpus.train.frameworks.torch.ddp import PytorchDdp
-from howmanygpus.train.frameworks.torch.family import compile_network
+from howmanygpus.measure.frameworks.torch.ddp import PytorchDdp
+from howmanygpus.measure.frameworks.torch.family import compile_network
 
 
 def count_graphs():

@@ -5,7 +5,7 @@ import os
 
 import horovod.torch as hvd
 
-from howmanygpus.train.frameworks.torch.horovod import HorovodPytorch
+from howmanygpus.measure.frameworks.torch.horovod import HorovodPytorch
 
 OPTIMIZERS = {
     "none": hvd.DistributedOptimizer,

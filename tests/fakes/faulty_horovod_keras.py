@@ -4,7 +4,7 @@ import os
 
 import horovod.tensorflow as hvd
 
-from howmanygpus.train.frameworks.keras import fit_horovod as horovod_keras
+from howmanygpus.measure.frameworks.keras import fit_horovod as horovod_keras
 
 
 def summing(optimizer_class, **_):

@@ -5,7 +5,7 @@ import os
 
 import horovod.tensorflow as hvd
 
-from howmanygpus.train.frameworks.keras.horovod import HorovodTensorflow
+from howmanygpus.measure.frameworks.keras.horovod import HorovodTensorflow
 
 TAPES = {
     "none": hvd.DistributedGradientTape,

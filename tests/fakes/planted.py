@@ -1,7 +1,7 @@
 """
 Faults that look alike in every framework, for tests of the parity gate. PLANTED_FAULT names the one that is planted.
 
-The tests copy this file into train/frameworks/, and the families' own faults beside their strategies.
+The tests copy this file into measure/frameworks/, and the families' own faults beside their strategies.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ import os
 
 import numpy as np
 
-from howmanygpus.train.input.batches import TrainingBatches
+from howmanygpus.measure.input.batches import TrainingBatches
 
 FACTORS = {"zero": 0.0, "flipped": -1.0, "tripled": 3.0, "unscaled_rate": 0.5}
 """Factors on the learning rate, which act as those on the gradient."""
@@ -101,7 +101,7 @@ class Planted:
         seed = 2 if self.fault == "other_units_dropped" else spec.seed
         changed = dataclasses.replace(spec.optimizer, **OPTIMIZER_FAULTS.get(self.fault, {}))
         batchnorm = getattr(
-            importlib.import_module(f"howmanygpus.train.models.{spec.model}.parameters"), "BATCHNORM", {}
+            importlib.import_module(f"howmanygpus.measure.models.{spec.model}.parameters"), "BATCHNORM", {}
         )
         usual = dict(batchnorm)
         batchnorm |= BATCHNORM_FAULTS.get(self.fault, {})

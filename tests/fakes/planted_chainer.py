@@ -6,8 +6,8 @@ import chainer
 import chainer.functions as F
 import numpy as np
 
-from howmanygpus.train.frameworks.chainer.multi_node import ChainerMn
-from howmanygpus.train.frameworks.planted import Planted, round_to_bf16
+from howmanygpus.measure.frameworks.chainer.multi_node import ChainerMn
+from howmanygpus.measure.frameworks.planted import Planted, round_to_bf16
 
 DECAY = chainer.optimizer_hooks.WeightDecay
 

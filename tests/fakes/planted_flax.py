@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 
-from howmanygpus.train.frameworks.flax import family, sharding
-from howmanygpus.train.frameworks.planted import Planted
+from howmanygpus.measure.frameworks.flax import family, sharding
+from howmanygpus.measure.frameworks.planted import Planted
 
 MEAN, DECAY, SGD, COUNT = jax.lax.pmean, optax.add_decayed_weights, optax.sgd, sharding.count_steps
 ACCUMULATE, NETWORK = sharding.accumulate, family.Network

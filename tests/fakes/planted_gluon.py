@@ -5,9 +5,9 @@ from contextlib import nullcontext
 import mxnet as mx
 from mxnet import gluon
 
-from howmanygpus.train.frameworks.gluon.contexts import MxnetGluon
-from howmanygpus.train.frameworks.numbers.gluon import read_states
-from howmanygpus.train.frameworks.planted import Planted, round_to_bf16
+from howmanygpus.measure.frameworks.gluon.contexts import MxnetGluon
+from howmanygpus.measure.frameworks.gluon.number_formats import read_states
+from howmanygpus.measure.frameworks.planted import Planted, round_to_bf16
 
 
 class PlantedGluon(Planted, MxnetGluon):

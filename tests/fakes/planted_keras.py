@@ -5,11 +5,10 @@ import os
 import keras
 import tensorflow as tf
 
-from howmanygpus.train.frameworks import mirrored
-from howmanygpus.train.frameworks.keras import family
-from howmanygpus.train.frameworks.keras.mirrored import TensorflowMirrored
-from howmanygpus.train.frameworks.loss_scaling.keras import LossScaler
-from howmanygpus.train.frameworks.planted import Planted
+from howmanygpus.measure.frameworks.keras import family, replicas
+from howmanygpus.measure.frameworks.keras.loss_scaling import LossScaler
+from howmanygpus.measure.frameworks.keras.mirrored import TensorflowMirrored
+from howmanygpus.measure.frameworks.planted import Planted
 
 
 def decay_kernels_only(optimizer_class, weight_decay):
@@ -87,7 +86,7 @@ class PlantedKeras(Planted, TensorflowMirrored):
             super().prepare_evaluation()
 
     def drift(self):
-        variable = mirrored.map_variables(self.model)["dense.bias"]
+        variable = replicas.map_variables(self.model)["dense.bias"]
         second = self.strategy.experimental_local_results(variable.value)[1]
         second.assign_add(tf.fill(second.shape, 1e-6))
 

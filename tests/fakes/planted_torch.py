@@ -7,8 +7,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from howmanygpus.train.frameworks.planted import Planted
-from howmanygpus.train.frameworks.torch.ddp import PytorchDdp
+from howmanygpus.measure.frameworks.planted import Planted
+from howmanygpus.measure.frameworks.torch.ddp import PytorchDdp
 
 
 def keep_own_gradient(_, bucket):

@@ -1,5 +1,5 @@
 """
-Takes the place of howmanygpus.train.parity.probe: one process does each task with each of PLANTED_FAULTS in turn.
+Takes the place of howmanygpus.gate.process: one process does each task with each of PLANTED_FAULTS in turn.
 
 PLANTED_FAULTS has the optimizer and the cell behind each fault, such as no_decay:sgd:fp32, or `all`.
 
@@ -11,7 +11,7 @@ import json
 import os
 from pathlib import Path
 
-from howmanygpus.train.parity import renamed_probe
+from howmanygpus.gate import renamed_probe
 
 
 def main() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from howmanygpus.train.input.loaders import load_loader
-from howmanygpus.train.input.prepared import open_data
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.measure.input.loaders import load_loader
+from howmanygpus.measure.input.prepared import open_data
+from howmanygpus.measure.spec import RunSpec
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from howmanygpus.train.host.processes import KEEP_FREED_MEMORY
+from howmanygpus.measure.host.processes import KEEP_FREED_MEMORY
 from project import ROOT
 
 SCRIPT = """
@@ -16,11 +16,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import dataset_options_pb2
 from tensorflow.python.data.ops import multi_device_iterator_ops
-from howmanygpus.train.frameworks.keras import fit_horovod as horovod_keras
-from howmanygpus.train.frameworks.keras import fit_mirrored as keras_mirrored
-from howmanygpus.train.frameworks.keras.fit import CountSteps
-from howmanygpus.train.frameworks.keras.tf_data import TfDataBatches
-from howmanygpus.train.loop.loop import TrainingLoop
+from howmanygpus.measure.frameworks.keras import fit_horovod as horovod_keras
+from howmanygpus.measure.frameworks.keras import fit_mirrored as keras_mirrored
+from howmanygpus.measure.frameworks.keras.fit import CountSteps
+from howmanygpus.measure.frameworks.keras.tf_data import TfDataBatches
+from howmanygpus.measure.loop.loop import TrainingLoop
 from specs import make_data, make_spec
 
 MIB = 2**20

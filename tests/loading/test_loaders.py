@@ -13,13 +13,13 @@ import psutil
 import pytest
 
 from ending import kill_those_left
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.code import UNMEASURED, collect_training_code, module_file
-from howmanygpus.plan.invalidation.syntax import read_code
-from howmanygpus.plan.loaders import NATIVE_LOADERS
-from howmanygpus.train.input.batches import TrainingBatches
-from howmanygpus.train.input.prepared import open_data
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.measure.input.batches import TrainingBatches
+from howmanygpus.measure.input.prepared import open_data
+from howmanygpus.measure.spec import RunSpec
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.study.invalidation.code import UNMEASURED, collect_training_code, module_file
+from howmanygpus.study.invalidation.syntax import read_code
+from howmanygpus.study.loaders import NATIVE_LOADERS
 from project import ROOT
 from specs import make_spec
 from training.launching import write_data
@@ -175,7 +175,7 @@ def test_a_run_trains_alike_with_native_and_shared_loader(train_once, monkeypatc
     for name, expected in with_the_shared_one.predictions.items():
         assert np.allclose(native.predictions[name], expected, rtol=1e-3), name
     executed = {f"workflow/lib/{path}" for path in native.record["code"]}
-    assert f"workflow/lib/howmanygpus/train/frameworks/{loader.replace('.', '/')}.py" in executed
+    assert f"workflow/lib/howmanygpus/measure/frameworks/{loader.replace('.', '/')}.py" in executed
     unmeasured = {str(module_file(name)) for name in UNMEASURED}
     empty = {path for path in executed if read_code(ROOT / path).is_empty}
     assert executed - empty - unmeasured <= set(collect_training_code(framework, "small_cnn", "native"))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from howmanygpus.report.parity.judge import Observation, compare
-from howmanygpus.train.models.initialization import is_trainable
+from howmanygpus.gate.judge import Observation, compare
+from howmanygpus.measure.models.initialization import is_trainable
 
 WHOLE, HALVES = "sigmoid", "sigmoid_accumulated"
 """The cells that do the same steps with one batch and with two."""

@@ -1,10 +1,10 @@
 """The cells that the gate's tests observe, by what one start of a framework does."""
 
-from howmanygpus.plan.config.machine import Device
-from howmanygpus.plan.config.schema import study_defaults
-from howmanygpus.plan.frameworks import FRAMEWORKS, explain_unsupported
-from howmanygpus.plan.loaders import explain_missing_loader
-from howmanygpus.plan.parity import TrainingPath
+from howmanygpus.config.schema import study_defaults
+from howmanygpus.registry import FRAMEWORKS, explain_unsupported
+from howmanygpus.site.machine import Device
+from howmanygpus.study.gate_cells import TrainingPath
+from howmanygpus.study.loaders import explain_missing_loader
 from parity.faults import FAMILIES
 from parity.observing import ADAM
 from published_networks import read_networks

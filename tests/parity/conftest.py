@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.environments.cache import resolve_cache
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.pins import hash_pins
-from howmanygpus.report.parity.judge import judge
+from howmanygpus.gate.judge import judge
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.site.environments.cache import resolve_cache
+from howmanygpus.study.invalidation.pins import hash_pins
 from parity.cells import supports
 from parity.faults import FAMILIES, FAULTY_HOROVOD
 from parity.observing import Observer, names_of
@@ -28,7 +28,7 @@ def copies(tmp_path_factory):
         library = shutil.copytree(
             ROOT / "workflow" / "lib", folder / name, ignore=shutil.ignore_patterns("__pycache__")
         )
-        train = library / "howmanygpus" / "train"
+        train = library / "howmanygpus" / "measure"
         if name == "compiled":
             shutil.copy2(FAKES / "compiled_ddp.py", train / "frameworks" / "torch" / "compiled_ddp.py")
     for name, (family, *_) in FAULTY_HOROVOD.items():

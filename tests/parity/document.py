@@ -1,9 +1,8 @@
 """Writes docs/parity.md: the checks of the parity gate, their limits, and the faults that the tests plant."""
 
-from howmanygpus.plan.gated import describe_gating
-from howmanygpus.report.parity import allowances
-from howmanygpus.report.parity.judge import CHECKS
-from howmanygpus.train.parity import task
+from howmanygpus.gate import allowances, task
+from howmanygpus.gate.judge import CHECKS
+from howmanygpus.study.gate_cells import describe_gating
 from parity.faults import (
     FAMILIES,
     FAULTS,
@@ -72,7 +71,7 @@ requires the verdict in fp32 without compression on the same code. Compressed gr
 
 In reduced precision a framework must also leave its trace: the difference of its logits from the reference must be at
 least {least} times that of the simulation. The formats of weights, running statistics, moments and products are read
-back from the framework (`train/frameworks/numbers/`), and no array may have values that all fit into a half-precision
+back from the framework (`measure/frameworks/number_formats/`), and no array may have values that all fit into a half-precision
 format.
 
 ## How each setting is gated

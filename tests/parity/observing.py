@@ -7,15 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from howmanygpus.files import sha256_of_file
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.gated import list_gated_defaults
-from howmanygpus.plan.invalidation.pins import hash_pins
-from howmanygpus.plan.networks import name_network
-from howmanygpus.plan.parity import TrainingPath
+from howmanygpus.gate.task import WEIGHTS
+from howmanygpus.measure.input.description import DESCRIPTION
+from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.settings import list_defaults
+from howmanygpus.study.gate_cells import TrainingPath, list_gated_defaults
+from howmanygpus.study.invalidation.pins import hash_pins
+from howmanygpus.study.networks import name_network
 from howmanygpus.surroundings.environment import KEEP
-from howmanygpus.train.input.description import DESCRIPTION
-from howmanygpus.train.parity.task import WEIGHTS
 from kept import hash_code, keep
 
 SHAPE, NUM_CLASSES = ("8", "8", "1"), "10"
@@ -29,11 +28,11 @@ CELL |= {"crop": [int(size) for size in SHAPE[:2]], "variation": f"_{ADAM}"}
 DEVICES = ["--devices", "1", "2", "3"]
 """Those with which the tests compare."""
 DEFAULTS = ["--defaults", json.dumps(list_gated_defaults())]
-CODE = ("howmanygpus/files.py", "howmanygpus/surroundings/**/*.py", "howmanygpus/train/**/*.py")
+CODE = ("howmanygpus/files.py", "howmanygpus/surroundings/**/*.py", "howmanygpus/measure/**/*.py")
 """The code of a copy of workflow/lib/ that can change what is observed."""
 OF_REFERENCE = ("cross_entropy", "keys", "noise", "own/folder", "own/reference", "rates", "reference")
 OF_REFERENCE += ("relus", "rounding", "shards")
-"""Modules of train/parity/ that compute a reference, and that no framework executes."""
+"""Modules of gate/ that compute a reference, and that no framework executes."""
 PATHS = ("model_file", "model_folder")
 """What cells have that is a path."""
 
@@ -63,7 +62,7 @@ class Observer:
 
         def make(folder: Path) -> None:
             for module in modules:
-                self._run("pytorch-cpu", ["-W", "ignore", "-m", f"howmanygpus.train.parity.{module}", *options], folder)
+                self._run("pytorch-cpu", ["-W", "ignore", "-m", f"howmanygpus.gate.{module}", *options], folder)
 
         key = [self._code, hash_pins("pytorch-cpu"), [*options], modules]
         options += ["--model-folder", cell["model_folder"]] if "model_folder" in cell else []
@@ -89,7 +88,7 @@ class Observer:
         options += ["--num-devices", str(num_devices), "--placement", json.dumps(placement)]
 
         def make(folder: Path) -> None:
-            self._run(environment, ["-m", "howmanygpus.train.parity.observe", *options], folder, **variables)
+            self._run(environment, ["-m", "howmanygpus.gate.observe", *options], folder, **variables)
 
         # Paths are no part of the key, but contents of files.
         observed = {key: {name: cell[name] for name in cell if name not in PATHS} for key, cell in described.items()}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.report.parity.page import render_page, tabulate
-from howmanygpus.train.parity.task import OPTIMIZERS
+from howmanygpus.gate.page import render_page, tabulate
+from howmanygpus.gate.task import OPTIMIZERS
+from howmanygpus.registry import FRAMEWORKS
 from parity.accumulation import HALVES, WHOLE, compare_steps, find_excess
 from parity.cells import (
     DEEP,

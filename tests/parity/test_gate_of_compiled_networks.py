@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from howmanygpus.report.parity.judge import judge
+from howmanygpus.gate.judge import judge
 from parity.cells import DEEP, SMALL
 from parity.observing import names_of
 

@@ -10,9 +10,9 @@ import shutil
 
 import pytest
 
-from howmanygpus.plan.invalidation.pins import hash_pins
-from howmanygpus.report.parity.judge import judge
-from howmanygpus.train.parity.task import OPTIMIZERS
+from howmanygpus.gate.judge import judge
+from howmanygpus.gate.task import OPTIMIZERS
+from howmanygpus.study.invalidation.pins import hash_pins
 from kept import LIBRARY, hash_code, keep
 from parity.observing import CELL, CODE, DEFAULTS, Observer, names_of
 from project import ROOT
@@ -22,7 +22,7 @@ FRAMEWORK, ENVIRONMENT = "pytorch_ddp", "pytorch-cpu"
 CELL_OF_FULL = CELL | {"framework": FRAMEWORK, "model": "resnet18", "crop": [int(size) for size in SHAPE[:2]]}
 LAYOUTS = (1, 2)
 FEWER = """
-from howmanygpus.train.parity import observe, reference, task
+from howmanygpus.gate import observe, reference, task
 del task.OPTIMIZERS["own"]
 reference.NUM_CANDIDATES = 1
 """
@@ -70,7 +70,7 @@ def verdicts(scratch, environment_python):
             patch.delitem(OPTIMIZERS, "own")
             (folder / "verdicts.json").write_text(json.dumps(observer.judge(folder)))
 
-    code = [hash_code({ROOT / "workflow" / "lib": CODE, LIBRARY: ("report/parity/*.py",)}), FEWER]
+    code = [hash_code({ROOT / "workflow" / "lib": CODE, LIBRARY: ("gate/*.py",)}), FEWER]
     key = [*code, CELL_OF_FULL, SHAPE, NUM_CLASSES, hash_pins(ENVIRONMENT), hash_pins("workflow")]
     return json.loads((keep("full-resnet18", key, scratch, make) / "verdicts.json").read_text())
 

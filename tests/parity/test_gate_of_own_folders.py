@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.report.parity.judge import judge
+from howmanygpus.gate.judge import judge
+from howmanygpus.registry import FRAMEWORKS
 from parity.observing import Observer, names_of
 from project import ROOT
 

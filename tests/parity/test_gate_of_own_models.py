@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.report.parity.judge import judge
-from howmanygpus.report.parity.own import OwnComparison
+from howmanygpus.gate.judge import OwnComparison, judge
+from howmanygpus.registry import FRAMEWORKS
 from kept import keep
 from parity.observing import CELL, DEFAULTS, DEVICES, NUM_CLASSES, SHAPE, Observer, names_of
 from project import ROOT
@@ -47,11 +46,11 @@ class OwnObserver(Observer):
             command = [
                 self.resolve_python(ENVIRONMENTS[family]),
                 "-m",
-                "howmanygpus.train.frameworks.own_models.initialize",
+                "howmanygpus.measure.frameworks.initialize_own_model",
             ]
             variables = os.environ | {"PYTHONPATH": str(self.library)}
             subprocess.run([*command, *model, "--seed", "1", "--weights", weights], env=variables, check=True)
-            words = ["-m", "howmanygpus.train.parity.own.reference", *model, "--model", cell["model"]]
+            words = ["-m", "howmanygpus.gate.own", *model, "--model", cell["model"]]
             words += ["--batchnorm", batchnorm, "--weights", str(weights.with_suffix(".json"))]
             words += ["--variation", CELL["variation"], *DEFAULTS, *DEVICES]
             self._run(ENVIRONMENTS[family], words, folder)

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from howmanygpus.report.parity.judge import judge
+from howmanygpus.gate.judge import judge
 from parity.accumulation import HALVES, WHOLE, compare_steps, find_excess
 from parity.cells import DEEP, DROPPING, FORMS, LOSSES, SIGMOID, SMALL
 from parity.faults import (

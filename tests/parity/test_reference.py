@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from howmanygpus.plan.gated import list_gated_defaults
+from howmanygpus.study.gate_cells import list_gated_defaults
 from project import ROOT
 
 LAYER = "relu(getattr(self, name)(x))"
@@ -24,7 +24,7 @@ TORCH_RELUS = {
 }
 SCRIPT = """
 import json, sys
-from howmanygpus.train.parity import reference
+from howmanygpus.gate import reference
 
 folder, defaults, *models = sys.argv[1:]
 MORE = ["--variation", "_sgd-constant", "--defaults", defaults, "--devices", "1", "3"]
@@ -44,10 +44,10 @@ import json
 import sys
 from pathlib import Path
 import torch
-from howmanygpus.train.frameworks.torch.layers.relu import replace_relu
-from howmanygpus.train.parity import reference
-from howmanygpus.train.parity.relus import GatedRelu, Halving, Measuring
-from howmanygpus.train.parity.task import draw_data, draw_task_weights, make_spec
+from howmanygpus.measure.frameworks.torch.layers.relu import replace_relu
+from howmanygpus.gate import reference
+from howmanygpus.gate.relus import GatedRelu, Halving, Measuring
+from howmanygpus.gate.task import draw_data, draw_task_weights, make_spec
 
 SHAPE = (6, 6, 1)
 framework = {"framework": "reference", "family": "torch", "strategy": "none", "launcher": "plain"}
@@ -87,10 +87,10 @@ import sys
 from pathlib import Path
 import numpy as np
 import torch
-from howmanygpus.train.frameworks.torch.layers.relu import replace_relu
-from howmanygpus.train.parity import reference
-from howmanygpus.train.parity.relus import GatedRelu, Measuring
-from howmanygpus.train.parity.task import draw_data, draw_task_weights, make_spec
+from howmanygpus.measure.frameworks.torch.layers.relu import replace_relu
+from howmanygpus.gate import reference
+from howmanygpus.gate.relus import GatedRelu, Measuring
+from howmanygpus.gate.task import draw_data, draw_task_weights, make_spec
 
 torch.set_num_threads(1)
 SHAPE = (32, 32, 3)
@@ -111,8 +111,8 @@ print(np.abs(single / exact - 1).max(), len(distances), min(distances), max(dist
 ROUNDING = """
 import numpy as np
 import torch
-from howmanygpus.train.parity import noise
-from howmanygpus.train.parity.rounding import Rounded
+from howmanygpus.gate import noise
+from howmanygpus.gate.rounding import Rounded
 
 torch.set_num_threads(1)
 weights = torch.full((1, 1, 1, 1), 1 + 2.0**-9, dtype=torch.float64)
@@ -145,7 +145,7 @@ def refusals(environment_python, kept):
 
     def make(folder):
         library = shutil.copytree(ROOT / "workflow" / "lib", folder / "lib")
-        models = library / "howmanygpus" / "train" / "models"
+        models = library / "howmanygpus" / "measure" / "models"
         text = (models / "small_cnn" / "torch.py").read_text()
         assert text.count(LAYER) == 1
         for name, own in TORCH_RELUS.items():

@@ -5,8 +5,8 @@ from contextlib import contextmanager, nullcontext
 
 import pytest
 
-from howmanygpus.environments.cache import resolve_cache
 from howmanygpus.files import hold_lock
+from howmanygpus.site.environments.cache import resolve_cache
 from slurm.cluster import Cluster, find_obstacle
 from slurm.isolation import isolate_configuration
 from slurm.project import ClusterProject

@@ -11,7 +11,7 @@ from slurm.project import ClusterProject
 
 PRICE_PER_HOUR = 2.0
 SACCT = ("sacct", "--allocations", "--noheader", "--parsable2", "--duplicates", "--allusers")
-ALLREDUCE = "workflow/lib/howmanygpus/train/preflight/allreduce.py"
+ALLREDUCE = "workflow/lib/howmanygpus/measure/allreduce.py"
 
 
 @pytest.fixture(scope="module")

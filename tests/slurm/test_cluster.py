@@ -9,8 +9,8 @@ import sys
 import psutil
 import pytest
 
-from howmanygpus.train.start.calls import read_start_ticks
-from howmanygpus.train.start.rendezvous import PORTS
+from howmanygpus.measure.launch.rendezvous import PORTS
+from howmanygpus.site.jobs.invocations import read_start_ticks
 from project import SANDBOX
 from slurm.cluster import GPUS_PER_NODE, Cluster, is_left_over, wait_for
 

@@ -15,7 +15,7 @@ from slurm.project import ClusterProject
 
 HANG = """
 import os, sys, time
-if "howmanygpus.train.start.task" in sys.orig_argv and os.environ.get("SLURM_PROCID") == "1":
+if "howmanygpus.measure.launch.rank_process" in sys.orig_argv and os.environ.get("SLURM_PROCID") == "1":
     time.sleep(600)
 """
 """A sitecustomize.py that keeps the second process of a run from starting."""

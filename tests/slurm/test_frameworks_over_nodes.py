@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report.files import read_table
 from project import ONLY_SGD, RUNS, study
 from slurm.project import ClusterProject
@@ -23,7 +23,7 @@ def test_frameworks_average_their_gradients_over_two_nodes(cluster, prepared, tm
     per_node = 2
     project = ClusterProject(tmp_path / "project", cluster)
     project.write_machine(slurm={"preflight": True}, devices_per_node=per_node, cores_per_device=1)
-    project.replace("workflow/lib/howmanygpus/train/preflight/allreduce.py", SIZES_MIB=(1, 2))
+    project.replace("workflow/lib/howmanygpus/measure/allreduce.py", SIZES_MIB=(1, 2))
     project.take_prepared(prepared)
     for environment in {FRAMEWORKS[name].environments["cpu"] for name in OVER_NODES}:
         project.take_environment(environment_record(environment))
@@ -31,7 +31,7 @@ def test_frameworks_average_their_gradients_over_two_nodes(cluster, prepared, tm
     placed = {"frameworks": ["pytorch_ddp"], "num_gpus": [per_node], "num_nodes": [1, 2], "steps": 12}
     real = study(frameworks=OVER_NODES, num_gpus=[2 * per_node], steps=4, **options)
     project.write_config(real=real, placed=study(**placed, **options))
-    project.edit("workflow/lib/howmanygpus/train/parity/task.py", ONLY_SGD)
+    project.edit("workflow/lib/howmanygpus/gate/task.py", ONLY_SGD)
     project.snakemake("--jobs", "2", *RUNS, "write_parity_page", timeout_s=2400)
     project.snakemake(*PLACED)
     checks = read_table(project.folder / "results" / "tables" / "parity.tsv")

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from howmanygpus.invocation.executor import KEPT
 from howmanygpus.report.files import read_table
-from howmanygpus.snakemake_patches.executor import KEPT
 from project import Project, study
 from slurm.cluster import GPUS_PER_NODE
 from slurm.project import ClusterProject
@@ -39,7 +39,7 @@ def grid(cluster, tmp_path_factory):
     project = ClusterProject(tmp_path_factory.mktemp("grid") / "project", cluster)
     scratch = str(tmp_path_factory.mktemp("scratch"))
     project.write_machine(slurm={"preflight": True, "scratch": scratch}, price_per_hour=2.0, billed="node")
-    project.replace("workflow/lib/howmanygpus/train/preflight/allreduce.py", SIZES_MIB=(1, 2))
+    project.replace("workflow/lib/howmanygpus/measure/allreduce.py", SIZES_MIB=(1, 2))
     project.leave_figures_blank()
     (project.folder / "workflow" / "lib" / "sitecustomize.py").write_text(WITNESS)
     project.add_fake("sleeping")

@@ -19,7 +19,7 @@ def test_models_of_users_train_over_two_nodes(cluster, prepared, tmp_path, envir
     options = {"num_gpus": [4], "per_device_batch_size": [16], "steps": 4, "parity": "required"}
     models = {"model": ["net.py", "./silu_net"], "frameworks": ["pytorch_ddp"]}
     project.write_config(own=study(**models, devices=["fake"], **options))
-    project.edit("workflow/lib/howmanygpus/train/parity/task.py", ONLY_SGD)
+    project.edit("workflow/lib/howmanygpus/gate/task.py", ONLY_SGD)
     project.snakemake("--jobs", "2", *RUNS, "write_parity_page")
     checks = read_table(project.folder / "results" / "tables" / "parity.tsv")
     over_nodes = checks[(checks["devices"] == 2) & (checks["nodes"] == 2)]

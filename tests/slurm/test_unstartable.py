@@ -18,7 +18,7 @@ OLDER = "these words are older than the attempt"
 def write_study(project, **changes):
     changes = {"num_gpus": [1], "per_device_batch_size": [8], **changes}
     project.write_config(grid=study(frameworks=["sleeping"], devices=["fake"], **changes))
-    project.edit("workflow/lib/howmanygpus/call/waiting.py", "\nREPORT_S = 6\n")
+    project.edit("workflow/lib/howmanygpus/invocation/waiting.py", "\nREPORT_S = 6\n")
 
 
 def read_messages(project) -> str:

@@ -1,6 +1,6 @@
 """The runs that the tests of this folder look at, by what one start of a framework does."""
 
-from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.registry import FRAMEWORKS
 from training.launching import BACKENDS, BY_MPI
 
 ON_TWO = [framework for framework in BACKENDS if FRAMEWORKS[framework].max_devices.get("cpu", 2) >= 2]

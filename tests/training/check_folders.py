@@ -4,11 +4,11 @@ import json
 import sys
 from pathlib import Path
 
-from howmanygpus.train.frameworks.torch.layers.relu import replace_relu
-from howmanygpus.train.models.folder import add_folder
-from howmanygpus.train.parity.own.folder import FolderError, check_folder
-from howmanygpus.train.parity.relus import GatedRelu, RefuseTorchRelus
-from howmanygpus.train.parity.task import draw_task_weights
+from howmanygpus.gate.own import FolderError, check_folder
+from howmanygpus.gate.relus import GatedRelu, RefuseTorchRelus
+from howmanygpus.gate.task import draw_task_weights
+from howmanygpus.measure.frameworks.torch.layers.relu import replace_relu
+from howmanygpus.measure.models.own import add_folder
 
 SHAPE, NUM_CLASSES, OPTIONS = (8, 8, 3), 5, {"width": 4}
 

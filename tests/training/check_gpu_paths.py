@@ -28,13 +28,13 @@ def install_nvml() -> None:
 def pytorch() -> dict:
     import torch
 
-    from howmanygpus.train.frameworks.torch.optimizers import build_optimizer
+    from howmanygpus.measure.frameworks.torch.optimizers import build_optimizer
 
     def flags(tier: str) -> dict:
         group = build_optimizer([torch.nn.Parameter(torch.zeros(1))], make_spec(tier=tier)).param_groups[0]
         return {name: group[name] for name in ("fused", "foreach")}
 
-    from howmanygpus.train.frameworks.torch.settings import describe_cuda
+    from howmanygpus.measure.frameworks.torch.settings import describe_cuda
 
     torch.cuda.get_allocator_backend = lambda: "native"
     seen = {tier: flags(tier) for tier in ("stock", "best")} | {"settings": describe_cuda()}
@@ -47,7 +47,7 @@ def autotune_by_pytorch() -> list[bool]:
     """Return whether cuDNN's algorithms are measured in tasks of both tiers that one process does."""
     import torch
 
-    from howmanygpus.train.frameworks.torch.family import apply_tier
+    from howmanygpus.measure.frameworks.torch.family import apply_tier
 
     found = []
     for tier in ("stock", "best", "stock"):
@@ -62,8 +62,8 @@ def compile_by_pytorch() -> dict:
 
     import torch
 
-    from howmanygpus.train.frameworks.torch.family import apply_tier
-    from howmanygpus.train.frameworks.torch.settings import describe_execution
+    from howmanygpus.measure.frameworks.torch.family import apply_tier
+    from howmanygpus.measure.frameworks.torch.settings import describe_execution
 
     class Network(torch.nn.Module):
         """Is compiled again for every text."""
@@ -117,8 +117,8 @@ def copy_by_pytorch() -> dict:
     """Return in which order a thread chooses its device, copies, and waits for a step, and where a step is marked."""
     import torch
 
-    from howmanygpus.train.frameworks.torch.batch import Copier
-    from howmanygpus.train.frameworks.torch.dp import PytorchDp
+    from howmanygpus.measure.frameworks.torch.batch import Copier
+    from howmanygpus.measure.frameworks.torch.dp import PytorchDp
 
     calls, marked = [], []
     torch.cuda.set_device = lambda device: calls.append(f"device {device.index}")
@@ -141,9 +141,9 @@ def run_pytorch_without_nccl() -> dict:
     """Return the libraries whose versions are known, and why DDP refuses. PyTorch for CPUs has no NCCL."""
     import torch
 
-    from howmanygpus.train.frameworks.torch.ddp import SYNC_BUFFERS, PytorchDdp, detect_sync_option
-    from howmanygpus.train.frameworks.torch.dp import PytorchDp
-    from howmanygpus.train.loop.backend import UnsupportedError
+    from howmanygpus.measure.frameworks.torch.ddp import SYNC_BUFFERS, PytorchDdp, detect_sync_option
+    from howmanygpus.measure.frameworks.torch.dp import PytorchDp
+    from howmanygpus.measure.loop.backend import UnsupportedError
 
     class DdpBefore213:
         def __init__(self, module, device_ids=None, broadcast_buffers=True, init_sync=True):
@@ -163,7 +163,7 @@ def join_pytorch() -> dict:
     """Return how long DDP lets a process wait for the others, in seconds, whatever devices evaluate."""
     import torch.distributed as dist
 
-    from howmanygpus.train.frameworks.torch.ddp import PytorchDdp
+    from howmanygpus.measure.frameworks.torch.ddp import PytorchDdp
 
     class Joined(Exception):
         pass
@@ -189,7 +189,7 @@ def wrap_by_pytorch() -> dict[str, list]:
     """Return the options of DDP, None without it, and the mode in which the network is compiled, by kind of run."""
     import torch.distributed as dist
 
-    from howmanygpus.train.frameworks.torch import ddp
+    from howmanygpus.measure.frameworks.torch import ddp
 
     kinds: dict[str, dict] = {"stock": {}, "best": {"tier": "best"}, "several": {"tier": "best", "num_gpus": 2}}
     kinds |= {"accumulated": {"tier": "best", "accumulate": 2}}
@@ -211,7 +211,7 @@ def load_by_pytorch() -> list[str]:
     """Return in which order the thread that iterates over PyTorch's loader chooses its device and starts the loader."""
     import torch
 
-    from howmanygpus.train.frameworks.torch import loader
+    from howmanygpus.measure.frameworks.torch import loader
 
     calls: list[str] = []
     torch.cuda.current_device, torch.cuda.set_device = lambda: 1, lambda device: calls.append(f"device {device}")
@@ -227,10 +227,10 @@ def load_by_pytorch() -> list[str]:
 def chainer() -> dict:
     from chainer.backends import cuda
 
-    from howmanygpus.train.frameworks.chainer.family import apply_tier
-    from howmanygpus.train.frameworks.chainer.multi_node import ChainerMn
-    from howmanygpus.train.frameworks.chainer.settings import describe_cuda
-    from howmanygpus.train.loop.backend import UnsupportedError
+    from howmanygpus.measure.frameworks.chainer.family import apply_tier
+    from howmanygpus.measure.frameworks.chainer.multi_node import ChainerMn
+    from howmanygpus.measure.frameworks.chainer.settings import describe_cuda
+    from howmanygpus.measure.loop.backend import UnsupportedError
 
     backend, reason = object.__new__(ChainerMn), None
     try:
@@ -253,8 +253,8 @@ def chainer() -> dict:
 
 def copy_by_chainer() -> tuple[dict, list[str]]:
     """Return the event of a copy, and in which order a thread chooses its device, copies, and waits for a step."""
-    from howmanygpus.train.frameworks.chainer.batch import Copier
-    from howmanygpus.train.frameworks.chainer.multi_node import ChainerMn
+    from howmanygpus.measure.frameworks.chainer.batch import Copier
+    from howmanygpus.measure.frameworks.chainer.multi_node import ChainerMn
 
     class Stream(nullcontext):
         def __enter__(self):
@@ -275,8 +275,8 @@ def copy_by_chainer() -> tuple[dict, list[str]]:
 
 
 def mxnet() -> dict:
-    from howmanygpus.train.frameworks.gluon.contexts import MxnetGluon
-    from howmanygpus.train.frameworks.gluon.settings import describe_cuda
+    from howmanygpus.measure.frameworks.gluon.contexts import MxnetGluon
+    from howmanygpus.measure.frameworks.gluon.settings import describe_cuda
 
     backend = object.__new__(MxnetGluon)
     backend.spec = make_spec(device="cuda", device_kind="cuda")
@@ -287,8 +287,8 @@ def jax() -> dict:
     import jax
     from jaxlib import xla_client
 
-    from howmanygpus.train.frameworks.flax.settings import describe_cuda
-    from howmanygpus.train.frameworks.flax.sharding import JaxSharding, set_up_devices
+    from howmanygpus.measure.frameworks.flax.settings import describe_cuda
+    from howmanygpus.measure.frameworks.flax.sharding import JaxSharding, set_up_devices
 
     seen = {}
 
@@ -340,7 +340,7 @@ def mark_by_tensorflow() -> dict:
     """Return where a step's marker reads the variables of two devices, which are parts of the host here."""
     import tensorflow as tf
 
-    from howmanygpus.train.frameworks.keras.fit_mirrored import KerasMirrored
+    from howmanygpus.measure.frameworks.keras.fit_mirrored import KerasMirrored
 
     host = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * 2)
@@ -365,9 +365,9 @@ def set_up_tensorflow() -> dict:
     """Return what Keras's fit is told in each tier, and whether MirroredStrategy's GPUs have memory that grows."""
     import tensorflow as tf
 
-    from howmanygpus.train.frameworks.keras.fit_mirrored import KerasMirrored
-    from howmanygpus.train.frameworks.keras.settings import describe_cuda
-    from howmanygpus.train.frameworks.mirrored import set_up_devices
+    from howmanygpus.measure.frameworks.keras.fit_mirrored import KerasMirrored
+    from howmanygpus.measure.frameworks.keras.replicas import set_up_devices
+    from howmanygpus.measure.frameworks.keras.settings import describe_cuda
 
     told, growing = {}, []
     tf.config.list_physical_devices = lambda kind: ["GPU 0", "GPU 1"]
@@ -390,22 +390,22 @@ def set_up_tensorflow() -> dict:
 def copy_by_tensorflow() -> dict:
     import tensorflow as tf
 
-    from howmanygpus.train.frameworks import copying
+    from howmanygpus.measure.frameworks.keras import replicas
 
     asked, refuses = [], False
 
     def allocate(num_bytes: int, device: int) -> np.ndarray:
         if refuses:
-            raise copying.PageLockedError("CUDA error 2")
+            raise replicas.PageLockedError("CUDA error 2")
         asked.append([num_bytes, device])
         # TensorFlow uses numpy's memory as it is if it begins at a multiple of 64 bytes, as CUDA's does.
         memory = np.zeros(num_bytes + 64, np.uint8)
         start = -memory.ctypes.data % 64
         return memory[start : start + num_bytes]
 
-    copying.allocate_page_locked = allocate
+    replicas.allocate_page_locked = allocate
     tf.config.get_visible_devices = lambda kind: [SimpleNamespace(name="/physical_device:GPU:3")]
-    copier, images = copying.Copier(is_cuda=True), np.arange(1000, dtype=np.int32).reshape(10, 100)
+    copier, images = replicas.Copier(is_cuda=True), np.arange(1000, dtype=np.int32).reshape(10, 100)
     first, second = copier.put(images), copier.put(images + 1)
     kept = bool((first.numpy() == images).all() and (second.numpy() == images + 1).all())
     before = len(asked)
@@ -413,7 +413,7 @@ def copy_by_tensorflow() -> dict:
     third = copier.put(images + 2)
     kept = kept and bool((second.numpy() == images + 1).all() and (third.numpy() == images + 2).all())
     refuses = True
-    refused = copying.Copier(is_cuda=True)
+    refused = replicas.Copier(is_cuda=True)
     return {
         **{"asked": asked, "before": before, "kept": kept, "host_memory": copier.host_memory},
         **{"refused": refused.host_memory, "still": bool((refused.put(images).numpy() == images).all())},

@@ -6,7 +6,7 @@ import json
 import torch
 from torch import nn
 
-from howmanygpus.train.frameworks.torch.noise import measure_norms
+from howmanygpus.measure.frameworks.torch.gradient_noise import measure_norms
 
 
 class Product(nn.Module):

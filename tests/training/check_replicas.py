@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from safetensors.numpy import load_file
 
-from howmanygpus.train.frameworks.torch.dp import PytorchDp
-from howmanygpus.train.frameworks.torch.family import Network, apply_tier, load_weights
-from howmanygpus.train.input.prepared import open_data
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.measure.frameworks.torch.dp import PytorchDp
+from howmanygpus.measure.frameworks.torch.family import Network, apply_tier, load_weights
+from howmanygpus.measure.input.prepared import open_data
+from howmanygpus.measure.spec import RunSpec
 
 
 def main() -> None:

@@ -13,10 +13,10 @@ import warnings
 import numpy as np
 import torch
 
-from howmanygpus.train.frameworks.torch.family import load_weights
-from howmanygpus.train.frameworks.torch.layers.context import LayerContext
-from howmanygpus.train.input.prepared import NORMALIZATIONS
-from howmanygpus.train.models.conversion import NUM_CLASSES, convert, read_published
+from howmanygpus.measure.frameworks.torch.family import load_weights
+from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
+from howmanygpus.measure.input.prepared import NORMALIZATIONS
+from howmanygpus.measure.models.conversion import NUM_CLASSES, convert, read_published
 
 THEIR_NAMES = {"vit_b16": "vit_b_16"}
 THEIR_OPTIONS = {"inception_v3": {"init_weights": False, "transform_input": True}}
@@ -59,7 +59,7 @@ def compare(torchvision, model: str) -> dict:
     draw_arrays(theirs)
     weights, _ = convert(model, {name: array.float().numpy() for name, array in theirs.state_dict().items()})
     size = SIZES.get(model, 64)
-    build = importlib.import_module(f"howmanygpus.train.models.{model}.torch").build
+    build = importlib.import_module(f"howmanygpus.measure.models.{model}.torch").build
     ours = build((size, size, 3), NUM_CLASSES, LayerContext("local"))
     load_weights(ours, weights)
     images = np.random.default_rng(2).integers(0, 256, (2, size, size, 3), dtype=np.uint8)

@@ -17,9 +17,9 @@ import numpy as np
 
 def find_layer(family: str, layer: str):
     """Return the family's function of that name, from the file of its layers that has it."""
-    folder = Path(importlib.import_module(f"howmanygpus.train.frameworks.{family}.layers").__file__).parent
+    folder = Path(importlib.import_module(f"howmanygpus.measure.frameworks.{family}.layers").__file__).parent
     for path in sorted(folder.glob("*.py")):
-        module = importlib.import_module(f"howmanygpus.train.frameworks.{family}.layers.{path.stem}")
+        module = importlib.import_module(f"howmanygpus.measure.frameworks.{family}.layers.{path.stem}")
         function = getattr(module, layer, None)
         if getattr(function, "__module__", None) == module.__name__:
             return function
@@ -76,8 +76,8 @@ def call(family: str, layer: str, built, x, options: dict):
 def compute_torch(layer, options, x, upstream, weights):
     import torch
 
-    from howmanygpus.train.frameworks.torch import family
-    from howmanygpus.train.frameworks.torch.layers.context import LayerContext
+    from howmanygpus.measure.frameworks.torch import family
+    from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
 
     holder, built = torch.nn.Module(), None
     if layer in WITH_WEIGHTS:
@@ -102,8 +102,8 @@ def compute_keras(layer, options, x, upstream, weights):
     import keras
     import tensorflow as tf
 
-    from howmanygpus.train.frameworks.keras import family
-    from howmanygpus.train.frameworks.keras.layers.context import LayerContext
+    from howmanygpus.measure.frameworks.keras import family
+    from howmanygpus.measure.frameworks.keras.layers.context import LayerContext
 
     inputs, function, options = keras.Input(x.shape[1:]), find_layer("keras", layer), dict(options)
     context = LayerContext("local", **find_context(options))
@@ -134,8 +134,8 @@ def compute_flax(layer, options, x, upstream, weights):
     import jax
     from flax import nnx
 
-    from howmanygpus.train.frameworks.flax import family
-    from howmanygpus.train.frameworks.flax.layers.context import LayerContext
+    from howmanygpus.measure.frameworks.flax import family
+    from howmanygpus.measure.frameworks.flax.layers.context import LayerContext
 
     jax.config.update("jax_default_matmul_precision", "highest")
     holder = nnx.Module()
@@ -165,8 +165,8 @@ def compute_flax(layer, options, x, upstream, weights):
 def compute_gluon(layer, options, x, upstream, weights):
     import mxnet as mx
 
-    from howmanygpus.train.frameworks.gluon import family
-    from howmanygpus.train.frameworks.gluon.layers.context import LayerContext
+    from howmanygpus.measure.frameworks.gluon import family
+    from howmanygpus.measure.frameworks.gluon.layers.context import LayerContext
 
     class Holder(mx.gluon.nn.HybridBlock):
         def __init__(self):
@@ -209,8 +209,8 @@ def compute_gluon(layer, options, x, upstream, weights):
 def compute_chainer(layer, options, x, upstream, weights):
     import chainer
 
-    from howmanygpus.train.frameworks.chainer import family
-    from howmanygpus.train.frameworks.chainer.layers.context import LayerContext
+    from howmanygpus.measure.frameworks.chainer import family
+    from howmanygpus.measure.frameworks.chainer.layers.context import LayerContext
 
     class Holder(family.Network):
         def __init__(self):

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from safetensors.numpy import load_file, save_file
 
-from howmanygpus.train.input.batches import TrainingBatches
-from howmanygpus.train.input.prepared import open_data
-from howmanygpus.train.parity.rates import compute_rates
-from howmanygpus.train.parity.reference import Reference
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.gate.rates import compute_rates
+from howmanygpus.gate.reference import Reference
+from howmanygpus.measure.input.batches import TrainingBatches
+from howmanygpus.measure.input.prepared import open_data
+from howmanygpus.measure.spec import RunSpec
 
 
 def compute(spec: RunSpec, final: Path) -> None:

@@ -13,13 +13,13 @@ import sys
 import torch
 from torch import nn
 
-from howmanygpus.train.frameworks.torch.layers.context import LayerContext
+from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
 
 ATTEND = torch.nn.functional.scaled_dot_product_attention
 
 
 def count(model: str, image_shape: list[int], num_classes: int) -> int:
-    build = importlib.import_module(f"howmanygpus.train.models.{model}.torch").build
+    build = importlib.import_module(f"howmanygpus.measure.models.{model}.torch").build
     network, counted = build(tuple(image_shape), num_classes, LayerContext("local")).eval(), []
     height, width, channels = image_shape
 

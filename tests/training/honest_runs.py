@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.registry import FRAMEWORKS
 from preparing import resolve_python
 from training.launching import train_in_turn
 

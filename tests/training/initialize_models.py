@@ -5,15 +5,15 @@ import json
 import sys
 from pathlib import Path
 
-from howmanygpus.train.frameworks.own_models.initialize import check_finite
-from howmanygpus.train.models.own_file import OwnModelError
+from howmanygpus.measure.frameworks.initialize_own_model import check_finite
+from howmanygpus.measure.models.own import OwnModelError
 
 SHAPE, NUM_CLASSES = (8, 8, 3), 5
 
 
 def main() -> None:
     family, cases = sys.argv[1], json.loads(Path(sys.argv[2]).read_text())
-    initialize = importlib.import_module(f"howmanygpus.train.frameworks.own_models.{family}").initialize
+    initialize = importlib.import_module(f"howmanygpus.measure.frameworks.{family}.own_model").initialize
     ended = {}
     for name, path in cases.items():
         try:

@@ -2,7 +2,7 @@
 
 import time
 
-from howmanygpus.train.loop import loop
+from howmanygpus.measure.loop import loop
 
 LATE, DELAY_S = "late", 0.1
 """The delay is many times as long as a step of a small network."""

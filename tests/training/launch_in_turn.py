@@ -11,11 +11,11 @@ import sys
 import time
 from pathlib import Path
 
-from howmanygpus.train.host.devices import assign_devices, describe_host, describe_topology
-from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.spec import RunSpec
-from howmanygpus.train.start.launch import TRAINING, lock_machine, now, publish, read_processes, run_processes
+from howmanygpus.measure.host.devices import assign_devices, describe_host, describe_topology
+from howmanygpus.measure.host.placement import Placement
+from howmanygpus.measure.launch.launch import TRAINING, lock_machine, now, publish, read_processes, run_processes
+from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.measure.spec import RunSpec
 
 MODULE = "training.train_in_turn"
 DEADLINE_S = 300.0

@@ -12,13 +12,13 @@ from safetensors.numpy import load_file, save_file
 
 from environments import run_script
 from howmanygpus.files import sha256_of_file
-from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.measure.input import writing
+from howmanygpus.measure.input.prepared import open_data
+from howmanygpus.measure.models.initialization import draw_weights
+from howmanygpus.measure.schema import read_record
+from howmanygpus.measure.spec import RANDOM_INPUTS, RunSpec
+from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.surroundings.environment import KEEP
-from howmanygpus.train.input import writing
-from howmanygpus.train.input.prepared import open_data
-from howmanygpus.train.models.initialization import draw_weights
-from howmanygpus.train.schema import read_record
-from howmanygpus.train.spec import RANDOM_INPUTS, RunSpec
 from project import ROOT
 from specs import make_data, make_spec
 
@@ -79,7 +79,7 @@ def write_inputs(folder: Path, spec: RunSpec, **data_changes) -> RunSpec:
     form = "arrays" if spec.input in RANDOM_INPUTS else spec.input
     data_dir, weights_file = write_data(folder / "data", form, **data_changes), folder / "weights.safetensors"
     data = open_data(data_dir, crop_size=spec.crop_size)
-    parameters = importlib.import_module(f"howmanygpus.train.models.{spec.model}.parameters").parameters
+    parameters = importlib.import_module(f"howmanygpus.measure.models.{spec.model}.parameters").parameters
     arrays = parameters(data.image_shape, data.num_classes, **spec.model_options)
     save_file(draw_weights(arrays, spec.seed), weights_file)
     weights_file.with_suffix(".json").write_text(json.dumps({"sha256": sha256_of_file(weights_file)}))
@@ -108,7 +108,7 @@ def train(python: str, folder: Path, framework: str, data=None, **changes) -> Fi
     """Do one run in an empty `folder`, and return it with its weights before and after training."""
     attempt = write_attempt(folder, framework, data, **changes)
     options = ["--attempt", str(attempt), "--run-dir", str(folder / "run"), "--deadline-s", "1200", "--save-weights"]
-    result = start(python, ["howmanygpus.train.start.launch", *options])
+    result = start(python, ["howmanygpus.measure.launch.launch", *options])
     return Finished(result.returncode, result.stdout + result.stderr, folder)
 
 

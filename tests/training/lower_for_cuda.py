@@ -11,8 +11,8 @@ import sys
 import jax
 import numpy as np
 
-from howmanygpus.train.frameworks.flax.sharding import JaxSharding
-from howmanygpus.train.models.initialization import draw_weights
+from howmanygpus.measure.frameworks.flax.sharding import JaxSharding
+from howmanygpus.measure.models.initialization import draw_weights
 from specs import make_data, make_spec
 
 SHAPE, NUM_CLASSES, BATCH_SIZE = (8, 8, 3), 10, 8
@@ -34,7 +34,7 @@ def lower(model: str, options: dict, precision: str, counted: list) -> dict:
         **{"framework": "jax_sharding", "global_batch_size": BATCH_SIZE},
     )
     data = make_data(image_shape=SHAPE, num_classes=NUM_CLASSES)
-    parameters = importlib.import_module(f"howmanygpus.train.models.{model}.parameters").parameters
+    parameters = importlib.import_module(f"howmanygpus.measure.models.{model}.parameters").parameters
     weights = draw_weights(parameters(SHAPE, NUM_CLASSES, **options), seed=1)
     counted.clear()
     backend = JaxSharding(spec, data, weights, np.full(10, 0.1, np.float32))

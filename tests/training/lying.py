@@ -7,8 +7,8 @@ at the end of each window and before the next.
 
 import os
 
-from howmanygpus.train.loop import train
-from howmanygpus.train.loop.backend import load_backend
+from howmanygpus.measure.loop import train
+from howmanygpus.measure.loop.backend import load_backend
 
 LIES = os.environ["LIES"].split(",")
 

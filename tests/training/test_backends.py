@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.code import UNMEASURED, collect_training_code, module_file
-from howmanygpus.plan.invalidation.syntax import read_code
-from howmanygpus.train.models.initialization import draw_weights
-from howmanygpus.train.models.small_cnn.parameters import parameters
+from howmanygpus.measure.models.initialization import draw_weights
+from howmanygpus.measure.models.small_cnn.parameters import parameters
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.study.invalidation.code import UNMEASURED, collect_training_code, module_file
+from howmanygpus.study.invalidation.syntax import read_code
 from project import ROOT
 from training.asked import (
     AHEAD,
@@ -160,7 +160,7 @@ def test_the_best_tier_is_another_path_and_the_record_shows_it(run, framework):
 def test_all_code_that_ran_is_an_input_of_the_run(run, framework, num_gpus, monkeypatch):
     monkeypatch.chdir(ROOT)
     executed = {f"workflow/lib/{path}" for path in run(framework, num_gpus, **AHEAD).record["code"]}
-    frameworks, entry = "workflow/lib/howmanygpus/train/frameworks", FRAMEWORKS[framework]
+    frameworks, entry = "workflow/lib/howmanygpus/measure/frameworks", FRAMEWORKS[framework]
     assert f"{frameworks}/{entry.family}/{entry.strategy}.py" in executed
     assert f"{frameworks}/{entry.family}/layers/conv.py" in executed
     unmeasured = {str(module_file(name)) for name in UNMEASURED}

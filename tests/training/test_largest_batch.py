@@ -7,11 +7,11 @@ import pytest
 from safetensors.numpy import save_file
 
 from howmanygpus.files import sha256_of_file
-from howmanygpus.plan.largest.search import complete_try
-from howmanygpus.train.largest.bisecting import FITS, OUT_OF_MEMORY
-from howmanygpus.train.largest.trying import TryData, do_try
-from howmanygpus.train.models.initialization import draw_weights
-from howmanygpus.train.models.small_cnn.parameters import parameters
+from howmanygpus.measure.largest.bisecting import FITS, OUT_OF_MEMORY
+from howmanygpus.measure.largest.tries import TryData, do_try
+from howmanygpus.measure.models.initialization import draw_weights
+from howmanygpus.measure.models.small_cnn.parameters import parameters
+from howmanygpus.study.largest.search import complete_try
 from project import ROOT
 
 SHAPE, NUM_CLASSES = (64, 64, 3), 10

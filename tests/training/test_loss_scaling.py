@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from howmanygpus.train.models.initialization import is_trainable
+from howmanygpus.measure.models.initialization import is_trainable
 
 STEPS, SCALE = 3, 2.0**100
 

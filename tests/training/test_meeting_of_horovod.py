@@ -8,8 +8,8 @@ from project import ROOT
 SCRIPT = """
 import http.client, os, threading
 
-from howmanygpus.train.frameworks import horovod
-from howmanygpus.train.start.rendezvous import reserve_port
+from howmanygpus.measure.frameworks import horovod
+from howmanygpus.measure.launch.rendezvous import reserve_port
 from specs import make_spec
 
 port = reserve_port()

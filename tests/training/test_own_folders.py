@@ -56,7 +56,7 @@ CASES = {
         (CALL, "return self.dense(torch.relu(global_average_pool(x)))"),
         "{file}: model relu calls torch.relu, for whose rounding the parity gate cannot allow; in its "
         "torch.py use relu of "
-        "howmanygpus.train.frameworks.torch.layers.relu",
+        "howmanygpus.measure.frameworks.torch.layers.relu",
     ),
     "images": (
         (CALL, "return self.dense(global_average_pool(x))[0]"),

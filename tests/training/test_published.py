@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.plan.networks import list_pretrained
+from howmanygpus.study.networks import list_pretrained
 from project import ROOT
 
 COMPARE = Path(__file__).with_name("compare_published.py")

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.registry import FRAMEWORKS
 from shells import RUBBISH
 from training.launching import train
 

@@ -15,8 +15,8 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from howmanygpus.train.frameworks.torch import family
-from howmanygpus.train.models.initialization import draw_weights
+from howmanygpus.measure.frameworks.torch import family
+from howmanygpus.measure.models.initialization import draw_weights
 from specs import make_data, make_spec
 
 SHAPE, NUM_CLASSES, BATCH_SIZE = (8, 8, 3), 10, 8
@@ -103,7 +103,7 @@ def trace(model: str, options: dict, precision: str, tier: str) -> dict:
         **{"device_kind": "cuda", "global_batch_size": BATCH_SIZE, "optimizer": {"name": "adamw"}},
     )
     data = make_data(image_shape=SHAPE, num_classes=NUM_CLASSES)
-    parameters = importlib.import_module(f"howmanygpus.train.models.{model}.parameters").parameters
+    parameters = importlib.import_module(f"howmanygpus.measure.models.{model}.parameters").parameters
     weights = draw_weights(parameters(SHAPE, NUM_CLASSES, **options), seed=1)
     compiled = []
     family.Network.compile = lambda network, **given: compiled.append(given)

@@ -1,14 +1,14 @@
-"""One process of several runs: it does each as train.loop.train does, and leaves the process group after the last."""
+"""One process of several runs: it does each as measure.loop.train does, and leaves the process group after the last."""
 
 import argparse
 import gc
 import os
 from collections.abc import Callable
 
-from howmanygpus.train.host.processes import die_with_parent
-from howmanygpus.train.loop import train
-from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.measure.host.processes import die_with_parent
+from howmanygpus.measure.loop import train
+from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.measure.spec import RunSpec
 from training import late_batches
 
 load_own_backend = train.load_backend

@@ -5,8 +5,8 @@ import json
 import pandas as pd
 import pytest
 
-from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy, summarize_time_to_accuracy
+from howmanygpus.site.machine import Device, Machine
 from records import JOB
 from specs import make_spec
 from stored import QUALITY, collect, plan_of, store_run, write_attempt

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from howmanygpus.plan.adaptive.cells import AdaptiveRules, Configuration, Decision, KnownRuns, RunResult
-from howmanygpus.plan.adaptive.deciding import decide
+from howmanygpus.study.adaptive.configurations import AdaptiveRules, Configuration, Decision, KnownRuns, RunResult
+from howmanygpus.study.adaptive.deciding import decide
 from messages import says
 
 COUNTS = (1, 2, 4, 8, 16)

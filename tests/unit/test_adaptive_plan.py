@@ -8,15 +8,21 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from howmanygpus.call.deciding import compute_pass_state, decide_all, describe_decision, limit_runs, refuse_overspending
-from howmanygpus.call.measured import read_ended, sum_device_hours
-from howmanygpus.call.plans import hash_plan
+from howmanygpus.config.errors import ConfigError
 from howmanygpus.files import write_json_atomic
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.dry_run.durations import RecordedRuns
-from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.runs import Run
+from howmanygpus.invocation.deciding import (
+    compute_pass_state,
+    decide_all,
+    describe_decision,
+    limit_runs,
+    refuse_overspending,
+)
+from howmanygpus.invocation.plans import hash_plan
+from howmanygpus.invocation.run_results import read_ended, sum_device_hours
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.durations import RecordedRuns
+from howmanygpus.study.plan import Plan
+from howmanygpus.study.runs import Run
 from project import ROOT, study
 from specs import make_spec
 from stored import store_run, write_attempt

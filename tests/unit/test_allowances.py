@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from howmanygpus.report.parity.allowances import Allowances
-from howmanygpus.report.parity.judge import compare_wholes
+from howmanygpus.gate.allowances import Allowances
+from howmanygpus.gate.judge import compare_wholes
 from specs import make_spec
 
 NAMES = {"conv.kernel": (3, 3, 4, 40), "dense.bias": (10,)}

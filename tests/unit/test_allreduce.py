@@ -5,7 +5,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from howmanygpus.train.preflight import allreduce
+from howmanygpus.measure import allreduce
 from specs import make_spec
 
 

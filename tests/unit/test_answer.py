@@ -6,7 +6,7 @@ from docutils.core import publish_parts
 
 from answered import NO_PROTOCOLS, find_line, make_runs, write_answer
 from howmanygpus.report.answer import answer
-from howmanygpus.report.quality.predictions import guess
+from howmanygpus.report.predictions import guess
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from howmanygpus.measure.input.augmentation import ManyCrops
+from howmanygpus.measure.input.batches import TrainingBatches, evaluation_batches
+from howmanygpus.measure.input.draws import LocalBatches, compute_centred_box, draw_boxes, draw_changes, draw_epoch
+from howmanygpus.measure.input.loaders import TrainingItems
+from howmanygpus.measure.input.pillow import load_image, resize
+from howmanygpus.measure.input.prepared import crop_data, open_data
+from howmanygpus.measure.input.reading import list_files
+from howmanygpus.measure.input.writing import write_data
+from howmanygpus.measure.spec import ResizedCropSpec
 from howmanygpus.prepare.image_files import prepare_images
-from howmanygpus.train.input.batches import TrainingBatches, evaluation_batches
-from howmanygpus.train.input.changing import ManyCrops
-from howmanygpus.train.input.draws import LocalBatches, compute_centred_box, draw_boxes, draw_changes, draw_epoch
-from howmanygpus.train.input.items import TrainingItems
-from howmanygpus.train.input.pillow import load_image, resize
-from howmanygpus.train.input.prepared import crop_data, open_data
-from howmanygpus.train.input.reading import list_files
-from howmanygpus.train.input.writing import write_data
-from howmanygpus.train.spec import ResizedCropSpec
 from specs import make_data, make_spec
 
 ASPECT = (3 / 4, 4 / 3)

@@ -5,11 +5,11 @@ import hashlib
 import numpy as np
 import pytest
 
-import howmanygpus.train.input.changing as changing_module
-from howmanygpus.train.input.batches import TrainingBatches, evaluation_batches
-from howmanygpus.train.input.changing import ManyImages, PaddedImages, place
-from howmanygpus.train.input.draws import LocalBatch, draw_changes, draw_epoch, epoch_order
-from howmanygpus.train.input.prepared import PreparedData
+import howmanygpus.measure.input.augmentation as changing_module
+from howmanygpus.measure.input.augmentation import ManyImages, PaddedImages, place
+from howmanygpus.measure.input.batches import TrainingBatches, evaluation_batches
+from howmanygpus.measure.input.draws import LocalBatch, draw_changes, draw_epoch, epoch_order
+from howmanygpus.measure.input.prepared import PreparedData
 from specs import make_data, make_spec
 
 

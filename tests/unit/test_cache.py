@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.environments.cache import CacheError, check_cache
+from howmanygpus.site.environments.cache import CacheError, check_cache
 from project import ODD_FOLDER, ROOT
 
 READ_ONLY = "/proc/howmanygpus"
@@ -62,7 +62,11 @@ def test_make_and_python_name_the_same_cache_without_a_home():
     variables = {name: value for name, value in os.environ.items() if name not in ("HOME", "HOWMANYGPUS_CACHE")}
     command = ["make", "--dry-run", "--always-make", ".venv/installed", f"PYTHON={sys.executable}"]
     planned = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=True).stdout
-    ask = [sys.executable, "-c", "from howmanygpus.environments.cache import resolve_cache; print(resolve_cache())"]
+    ask = [
+        sys.executable,
+        "-c",
+        "from howmanygpus.site.environments.cache import resolve_cache; print(resolve_cache())",
+    ]
     variables["PYTHONPATH"] = str(ROOT / "workflow" / "lib")
     found = subprocess.run(ask, env=variables, capture_output=True, text=True, check=True).stdout.strip()
     assert f'mkdir -p "{found}"' in planned

@@ -9,10 +9,10 @@ import time
 import pytest
 
 from calling import work_without_calls
+from howmanygpus.site.jobs import invocations
+from howmanygpus.site.jobs.attempts import DoneByAnotherError, create_attempt
+from howmanygpus.site.jobs.completing import OWNER, REPLACED
 from howmanygpus.site.slurm import Job
-from howmanygpus.train.start import calls
-from howmanygpus.train.start.attempts import DoneByAnotherError, create_attempt
-from howmanygpus.train.start.settling import OWNER, REPLACED
 
 
 @pytest.fixture(autouse=True)
@@ -21,18 +21,18 @@ def folder(tmp_path, monkeypatch):
 
 
 def change(name: str, **values) -> None:
-    path = calls.CALLS / f"{name}.json"
+    path = invocations.CALLS / f"{name}.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
 
 
 def list_living() -> list[str]:
-    return [call.name for call in calls.list_living_calls()]
+    return [call.name for call in invocations.list_living_calls()]
 
 
 def test_a_call_lives_as_long_as_its_process():
-    calls.announce("mine")
-    assert list_living() == ["mine"] and os.environ[calls.VARIABLE] == "mine"
-    change("mine", born=calls.read_start_ticks(os.getpid()) - 1)
+    invocations.announce("mine")
+    assert list_living() == ["mine"] and os.environ[invocations.VARIABLE] == "mine"
+    change("mine", born=invocations.read_start_ticks(os.getpid()) - 1)
     assert list_living() == [], "another process has got the number of one that ended"
     with subprocess.Popen(["true"]) as ended:
         pass
@@ -41,24 +41,24 @@ def test_a_call_lives_as_long_as_its_process():
 
 
 def test_seen_from_another_host_a_call_lives_while_it_touches_its_file(monkeypatch):
-    monkeypatch.setattr(calls, "TOUCH_INTERVAL_S", 0.05)
-    calls.announce("mine")
+    monkeypatch.setattr(invocations, "TOUCH_INTERVAL_S", 0.05)
+    invocations.announce("mine")
     change("mine", host="elsewhere")
-    path = calls.CALLS / "mine.json"
-    long_ago = time.time() - calls.SILENT_FOR_S - 10
+    path = invocations.CALLS / "mine.json"
+    long_ago = time.time() - invocations.SILENT_FOR_S - 10
     os.utime(path, (long_ago, long_ago))
     deadline = time.monotonic() + 120
     while not list_living() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert list_living() == ["mine"]
-    monkeypatch.setattr(calls, "SILENT_FOR_S", -1.0)
+    monkeypatch.setattr(invocations, "SILENT_FOR_S", -1.0)
     assert list_living() == []
 
 
 def test_a_call_lives_on_after_the_file_server_was_away(tmp_path, monkeypatch):
     path, utime = tmp_path / "call.json", os.utime
     outcomes = [OSError(errno.ESTALE, "stale"), None, FileNotFoundError()]
-    monkeypatch.setattr(calls, "TOUCH_INTERVAL_S", 0.01)
+    monkeypatch.setattr(invocations, "TOUCH_INTERVAL_S", 0.01)
 
     def touch(touched, *times) -> None:
         if touched != path:  # by the thread of another test's call
@@ -66,17 +66,17 @@ def test_a_call_lives_on_after_the_file_server_was_away(tmp_path, monkeypatch):
         if outcome := outcomes.pop(0):
             raise outcome
 
-    monkeypatch.setattr(calls.os, "utime", touch)
-    calls._touch_periodically(path)
+    monkeypatch.setattr(invocations.os, "utime", touch)
+    invocations._touch_periodically(path)
     assert outcomes == [], "it ends when the call has removed its file"
 
 
 def test_a_new_call_marks_the_killed_calls_of_its_host_for_other_hosts():
-    calls.announce("killed")
+    invocations.announce("killed")
     change("killed", pid=2**30)
-    calls.announce("mine")
+    invocations.announce("mine")
     change("mine", host="elsewhere")
-    assert sorted(path.name for path in calls.CALLS.iterdir()) == ["killed.killed", "mine.json"]
+    assert sorted(path.name for path in invocations.CALLS.iterdir()) == ["killed.killed", "mine.json"]
 
 
 def test_a_folder_is_the_same_by_another_path_and_another_one_as_a_copy(folder):
@@ -84,13 +84,13 @@ def test_a_folder_is_the_same_by_another_path_and_another_one_as_a_copy(folder):
         (folder / name).mkdir()
     (folder / "copies" / "original").mkdir()
     (folder / "mount").symlink_to(folder)
-    known = calls.identify_folder(folder / "original")
-    assert calls.identify_folder(folder / "mount" / "original") == known
-    assert calls.identify_folder(folder / "copies" / "original") != known
+    known = invocations.identify_folder(folder / "original")
+    assert invocations.identify_folder(folder / "mount" / "original") == known
+    assert invocations.identify_folder(folder / "copies" / "original") != known
 
 
 def test_the_files_of_a_copied_folder_are_not_its_calls(folder):
-    calls.announce("mine")
+    invocations.announce("mine")
     change("mine", folder_id="original-1")
     assert list_living() == []
 
@@ -98,22 +98,22 @@ def test_the_files_of_a_copied_folder_are_not_its_calls(folder):
 def test_jobs_of_a_call_are_found_by_the_end_of_their_names(monkeypatch):
     names = {"7": "jax_sharding_gpus4_mine", "8": "pytorch_ddp_gpus1_other", "9": "mine", "10": ""}
     queue = [Job(job_id, "PENDING", name=name) for job_id, name in names.items()]
-    monkeypatch.setattr(calls, "list_queue", lambda states, own: queue)
-    assert calls.list_jobs(["mine"]) == ["7", "9"]
-    assert calls.list_jobs(["mine", "other"]) == ["7", "8", "9"]
-    assert calls.list_jobs([]) == []
+    monkeypatch.setattr(invocations, "list_queue", lambda states, own: queue)
+    assert invocations.list_jobs(["mine"]) == ["7", "9"]
+    assert invocations.list_jobs(["mine", "other"]) == ["7", "8", "9"]
+    assert invocations.list_jobs([]) == []
 
 
 def start_older_attempt(call: str) -> None:
     """Start an attempt of this process, for another call."""
-    os.environ[calls.VARIABLE] = call
+    os.environ[invocations.VARIABLE] = call
     create_attempt("run", {}, {}).path.rename("results/attempts/run/older")
 
 
 def test_an_attempt_of_a_living_call_is_left_alone():
-    calls.announce("other")
+    invocations.announce("other")
     start_older_attempt("other")
-    os.environ[calls.VARIABLE] = "mine"
+    os.environ[invocations.VARIABLE] = "mine"
     with pytest.raises(DoneByAnotherError, match=f"process {os.getpid()} on .* is doing this run, for another call"):
         create_attempt("run", {}, {})
     assert [path.name for path in os.scandir("results/attempts/run")] == ["older"], "no attempt was begun"
@@ -122,7 +122,7 @@ def test_an_attempt_of_a_living_call_is_left_alone():
 @pytest.mark.parametrize("call", ["gone", "mine"])
 def test_an_attempt_whose_call_is_gone_or_the_same_is_replaced(folder, call):
     start_older_attempt(call)
-    os.environ[calls.VARIABLE] = "mine"
+    os.environ[invocations.VARIABLE] = "mine"
     attempt = create_attempt("run", {}, {})
     replaced = json.loads((folder / "results/attempts/run/older" / REPLACED).read_text())
     assert replaced["by"].startswith(f"process {os.getpid()} on ")

@@ -8,14 +8,14 @@ import pytest
 import yaml
 from snakemake.utils import update_config
 
-from howmanygpus.plan.check_gpu import BATCHES, RATES, add_size, choose_one_per_family, describe_changes
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.plan import Plan
+from howmanygpus.measure.host.telemetry import COLUMNS
+from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report.check_gpu import findings
+from howmanygpus.report.check_gpu.findings import summarize_samples
 from howmanygpus.report.check_gpu.page import render_page
-from howmanygpus.report.check_gpu.telemetry import summarize_samples
-from howmanygpus.train.host.telemetry import COLUMNS
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.check_gpu import BATCHES, RATES, add_size, choose_one_per_family, describe_changes
+from howmanygpus.study.plan import Plan
 from messages import says
 from project import ROOT
 from records import make_run

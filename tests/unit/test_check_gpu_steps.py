@@ -12,10 +12,10 @@ import pytest
 import yaml
 from snakemake.utils import update_config
 
-from howmanygpus.plan.check_gpu import BATCHES, RATES, STEPS, describe_changes
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.plan import Plan
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.check_gpu import BATCHES, RATES, STEPS, describe_changes
+from howmanygpus.study.plan import Plan
 from project import ROOT
 
 HERE = Machine("machine.yaml", {"cpu": Device(8, 1)})

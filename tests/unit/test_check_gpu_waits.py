@@ -10,12 +10,11 @@ import yaml
 from snakemake.utils import update_config
 
 from howmanygpus.files import sha256_of_file
-from howmanygpus.plan.check_gpu import describe_changes, list_wait_runs
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
-from howmanygpus.report.check_gpu.findings import explain_missing
-from howmanygpus.report.check_gpu.waits import COMPLETES_STEPS, describe_wait
-from howmanygpus.train.preflight.waits import LIBRARY, RunWithoutWait
+from howmanygpus.measure.check_gpu.waits import LIBRARY, RunWithoutWait
+from howmanygpus.report.check_gpu.findings import COMPLETES_STEPS, describe_wait, explain_missing
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.check_gpu import describe_changes, list_wait_runs
+from howmanygpus.study.plan import Plan
 from project import ROOT
 from records import make_run
 from specs import make_spec

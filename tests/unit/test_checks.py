@@ -5,12 +5,12 @@ import shutil
 
 import pytest
 
+from howmanygpus.measure.input.description import read_description
 from howmanygpus.prepare.checks.remarks import read_remarks
 from howmanygpus.prepare.listing import describe_dataset, read_task, read_task_once
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
 from howmanygpus.prepare.sources import OptionError
-from howmanygpus.train.input.description import read_description
 from pictures import encode, smooth, write_tree
 
 COUNTS = {"train/cat": 5, "train/dog": 4, "test/cat": 2, "test/dog": 3}

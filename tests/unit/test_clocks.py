@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.train import frameworks
+from howmanygpus.measure import frameworks
 
 CLOCKS = {"clock", "perf_counter", "perf_counter_ns", "process_time", "monotonic_ns", "time_ns", "thread_time"}
 MAY_WAIT = {"horovod.py": {"monotonic", "sleep"}}

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from howmanygpus.train.loop.loop import TrainingLoop
+from howmanygpus.measure.loop.loop import TrainingLoop
 from simulated import STEPS, Kept, Schedule, Simulated, explain, train
 from specs import make_data, make_spec
 from ticking import Ticking

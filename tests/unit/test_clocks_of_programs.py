@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from howmanygpus.train.program import watching
-from howmanygpus.train.program.progress import Progress
-from howmanygpus.train.program.reports import parse_json
-from howmanygpus.train.program.timeline import Timeline
-from howmanygpus.train.program.watching import Watcher
+from howmanygpus.measure.program import watching
+from howmanygpus.measure.program.progress import Progress
+from howmanygpus.measure.program.reports import parse_json
+from howmanygpus.measure.program.timeline import Timeline
+from howmanygpus.measure.program.watching import Watcher
 
 STEP_S = 0.1
 

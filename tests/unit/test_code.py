@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from howmanygpus.plan.invalidation import code, syntax
+from howmanygpus.study.invalidation import code, syntax
 from project import ROOT
 
 
@@ -131,27 +131,27 @@ def hash_text(folder, text) -> bytes:
 
 
 EVERYWHERE = """
-import howmanygpus.train.spec
+import howmanygpus.measure.spec
 try:
-    from howmanygpus.train.input import prepared
+    from howmanygpus.measure.input import prepared
 except ImportError:
-    from howmanygpus.train.loop import loop
+    from howmanygpus.measure.loop import loop
 else:
-    from howmanygpus.train.input import draws
+    from howmanygpus.measure.input import draws
 finally:
-    from howmanygpus.train.input import batches
+    from howmanygpus.measure.input import batches
 
 class Something:
     def method(self):
         with open("file") as file:
             for line in file:
-                from howmanygpus.train import records
+                from howmanygpus.measure import records
             else:
-                from howmanygpus.train.host import processes
+                from howmanygpus.measure.host import processes
 
 match 1:
     case 1:
-        from howmanygpus.train.host.slurm import read_job
+        from howmanygpus.measure.host.slurm import read_job
 """
 
 
@@ -167,15 +167,15 @@ def test_imports_are_found_wherever_they_stand(tmp_path):
 PACKAGE = {
     "train/start.py": """
         import sys
-        from howmanygpus.train.loop import run
-        from howmanygpus.train.clock import now
+        from howmanygpus.measure.loop import run
+        from howmanygpus.measure.clock import now
 
         def start(value):
             assert value, "there is no value"
             if value > 1:
                 print(f"{value} is large", file=sys.stderr)
                 raise ValueError(f"{value} is too large, the most is " + "1")
-            return [sys.executable, "-m", "howmanygpus.train.clock", run(value, now())]
+            return [sys.executable, "-m", "howmanygpus.measure.clock", run(value, now())]
         """,
     "train/loop.py": """
         def run(value, moment):
@@ -206,7 +206,7 @@ def hash_package(tmp_path, monkeypatch):
             file = tmp_path / code.LIBRARY / "howmanygpus" / path.replace("train/", f"{folder}/")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(
-                textwrap.dedent(text).replace("howmanygpus.train", f"howmanygpus.{folder.replace('/', '.')}")
+                textwrap.dedent(text).replace("howmanygpus.measure", f"howmanygpus.{folder.replace('/', '.')}")
             )
         for cached in (syntax.read_code, syntax.module_file, code.imported_files):
             cached.cache_clear()
@@ -241,7 +241,7 @@ def test_the_text_of_a_message_changes_no_hash(hash_package, old, new):
         ("train/clock.py", "return 0", "return 1"),
         ("train/start.py", "ValueError", "TypeError"),
         ("train/start.py", "train.clock import", "train.other import"),
-        ("train/start.py", '"howmanygpus.train.clock"', '"howmanygpus.train.loop"'),
+        ("train/start.py", '"howmanygpus.measure.clock"', '"howmanygpus.measure.loop"'),
         ("train/start.py", "import now", "import now as earlier"),
         ("train/start.py", '"-m"', '"-c"'),
     ],

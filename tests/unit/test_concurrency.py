@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
-from howmanygpus.plan.cluster.concurrency import describe_concurrency, limit_measurements
-from howmanygpus.plan.config.machine import read_machine
+from howmanygpus.site.concurrency import describe_concurrency, limit_measurements
+from howmanygpus.site.machine import read_machine
 from project import ROOT
 
 A100 = {"devices_per_node": 4, "cores_per_device": 8, "request": "gpu:a100:{n}"}

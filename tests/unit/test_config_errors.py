@@ -12,10 +12,10 @@ import math
 
 import pytest
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.files import read_yaml
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.config.files import read_yaml
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.plan import Plan
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

@@ -2,10 +2,10 @@
 
 import pytest
 
-from howmanygpus.plan.config.errors import ConfigError, suggest
-from howmanygpus.plan.config.files import check_config_files, read_yaml
-from howmanygpus.plan.config.machine import read_machine
-from howmanygpus.plan.config.schema import retype
+from howmanygpus.config.errors import ConfigError, suggest
+from howmanygpus.config.files import check_config_files, read_yaml
+from howmanygpus.config.schema import retype
+from howmanygpus.site.machine import read_machine
 
 WRONG_FILES = [
     (

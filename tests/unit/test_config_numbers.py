@@ -8,10 +8,10 @@ import math
 import pytest
 import yaml
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine, read_machine
-from howmanygpus.plan.config.schema import read_schema
-from howmanygpus.plan.plan import Plan
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.config.schema import read_schema
+from howmanygpus.site.machine import Device, Machine, read_machine
+from howmanygpus.study.plan import Plan
 from project import study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

@@ -3,17 +3,17 @@
 import pandas as pd
 import pytest
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.gate.judge import describe_layout
 from howmanygpus.report.answer.batches import describe_cost
 from howmanygpus.report.answer.names import name_configuration
 from howmanygpus.report.answer.study import describe_data, describe_runs
 from howmanygpus.report.figures.run_grid import list_disturbed
 from howmanygpus.report.outcomes import FEWEST
-from howmanygpus.report.parity.judge import describe_layout
-from howmanygpus.report.rows.counting import name_count
+from howmanygpus.report.rows import name_count
 from howmanygpus.report.tables.scaling import name_curve
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.plan import Plan
 from project import study
 
 FINDING = {"dataset": "xrays", "input": "arrays", "num_train": 800, "num_test": 1, "height": 64, "width": 64}

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.gated import list_gated_defaults
-from howmanygpus.plan.loaders import NATIVE_LOADERS
-from howmanygpus.plan.plan import Plan
-from howmanygpus.train.parity.task import draw_data, make_spec
-from howmanygpus.train.spec import ResizedCropSpec, RunSpec
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.gate.task import draw_data, make_spec
+from howmanygpus.measure.spec import ResizedCropSpec, RunSpec
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.gate_cells import list_gated_defaults
+from howmanygpus.study.loaders import NATIVE_LOADERS
+from howmanygpus.study.plan import Plan
 from project import study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

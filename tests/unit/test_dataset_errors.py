@@ -2,11 +2,11 @@
 
 import pytest
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.files import expand_path
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.loaders import check_inputs
-from howmanygpus.plan.plan import Plan
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.config.files import expand_path
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.loaders import check_inputs
+from howmanygpus.study.plan import Plan
 from project import study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

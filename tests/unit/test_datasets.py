@@ -6,12 +6,12 @@ import tarfile
 import numpy as np
 import pytest
 
+from howmanygpus.measure.input.prepared import open_data
 from howmanygpus.prepare.arrays import prepare_arrays
 from howmanygpus.prepare.listing import describe_dataset, read_task, resolve_acquisition
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
 from howmanygpus.prepare.sources import OptionError, chestxray14, image_csv, patterns
-from howmanygpus.train.input.prepared import open_data
 from pictures import SHARED_DATA, encode, smooth
 from samples import needs
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from howmanygpus.call import disk
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
+from howmanygpus.invocation import disk
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.plan import Plan
 from messages import says
 from project import study
 

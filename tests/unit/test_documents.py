@@ -13,7 +13,7 @@ from functools import cache
 import pytest
 from snakemake.cli import get_argument_parser
 
-from howmanygpus.call.ending import describe_end, describe_success, repeat_call
+from howmanygpus.invocation.closing_message import describe_end, describe_success, repeat_call
 from project import ROOT
 
 READ = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile", "Snakefile")

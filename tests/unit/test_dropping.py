@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from howmanygpus.train.models.dropping import (
+from howmanygpus.gate.task import compute_key
+from howmanygpus.measure.models.dropout_draws import (
     PRIME,
     compute_drop_threshold,
     draw_units,
     factors_of_image,
     factors_of_units,
 )
-from howmanygpus.train.parity.keys import compute_key
 
 UNITS = 4096
 SHAPE = (8, 9, 3)

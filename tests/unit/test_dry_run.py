@@ -9,8 +9,17 @@ from types import SimpleNamespace
 import pytest
 
 from howmanygpus.files import sha256_of_file
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.dry_run.durations import (
+from howmanygpus.invocation.dry_run.reasons import RerunReasons, compare_settings
+from howmanygpus.invocation.dry_run.summary import (
+    count,
+    describe_duration,
+    describe_gate,
+    describe_unsupported,
+    format_h,
+    format_s,
+)
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.durations import (
     BY_LIMIT,
     BY_OTHERS,
     UNKNOWN,
@@ -20,16 +29,7 @@ from howmanygpus.plan.dry_run.durations import (
     RecordedRuns,
     StageEstimate,
 )
-from howmanygpus.plan.dry_run.reasons import RerunReasons, compare_settings
-from howmanygpus.plan.dry_run.summary import (
-    count,
-    describe_duration,
-    describe_gate,
-    describe_unsupported,
-    format_h,
-    format_s,
-)
-from howmanygpus.plan.plan import Plan
+from howmanygpus.study.plan import Plan
 from messages import says
 from project import ROOT, study
 

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from howmanygpus.train.loop.clocks import WindowChecks
-from howmanygpus.train.loop.completions import Completions
-from howmanygpus.train.loop.loop import TrainingLoop
+from howmanygpus.measure.loop.clocks import WindowChecks
+from howmanygpus.measure.loop.completions import Completions
+from howmanygpus.measure.loop.loop import TrainingLoop
 from simulated import STEPS, Schedule, Simulated, explain, train
 from specs import make_data, make_spec
 
@@ -17,7 +17,7 @@ STEP_S = {"of half a millisecond": 0.0005, "of 3 ms": 0.003, "of 100 ms": 0.1}
 WINDOWS = {"one step": {"window_steps": 1}, "four": {"window_steps": 4}, "all": {}, "epochs of three": {"steps": None}}
 
 
-LOOP = "howmanygpus.train.loop.loop"
+LOOP = "howmanygpus.measure.loop.loop"
 
 
 @pytest.fixture(autouse=True)

@@ -20,13 +20,13 @@ def announce():
     time.sleep(1)
 
 os.register_at_fork(after_in_child=announce)  # as libraries restart their threads in a child
-import howmanygpus.train.input.workers
+import howmanygpus.measure.input.loaders
 os.fork()
 time.sleep(600)
 """
 SLOW_START = """
 import functools, os, subprocess, time
-from howmanygpus.train.host.processes import die_with_parent
+from howmanygpus.measure.host.processes import die_with_parent
 
 def prepare_child(parent):
     os.write(1, b"%d\\n" % os.getpid())
@@ -44,7 +44,7 @@ import train
 
 print(os.getpid(), flush=True)
 time.sleep(1)
-launcher = "import time; from howmanygpus.train.start.launch import main; main(lambda path: time.sleep(600))"
+launcher = "import time; from howmanygpus.measure.launch.launch import main; main(lambda path: time.sleep(600))"
 train.become([sys.executable, "-c", launcher, "--attempt", "none", "--run-dir", "none", "--deadline-s", "1"])
 '''
 subprocess.Popen([sys.executable, "-c", child])
@@ -68,7 +68,15 @@ def test_a_launcher_ends_if_its_caller_died_before():
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
     with subprocess.Popen(["true"]) as caller:
         pass
-    command = [sys.executable, "-m", "howmanygpus.train.start.launch", "--attempt", "missing", "--run-dir", "missing"]
+    command = [
+        sys.executable,
+        "-m",
+        "howmanygpus.measure.launch.launch",
+        "--attempt",
+        "missing",
+        "--run-dir",
+        "missing",
+    ]
     command += ["--deadline-s", "1", "--parent", str(caller.pid)]
     assert subprocess.run(command, env=environment, timeout=120).returncode == -signal.SIGTERM
 
@@ -83,7 +91,7 @@ def test_a_process_that_has_ended_is_not_killed(monkeypatch):
 
 END = """
 import atexit
-from howmanygpus.train.host.processes import end_without_collecting
+from howmanygpus.measure.host.processes import end_without_collecting
 
 
 class Cycle:

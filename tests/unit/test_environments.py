@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.environments import build, find
-from howmanygpus.environments.existing import link
-from howmanygpus.environments.pins import list_pin_files, read_requirements
-from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.site.environments import build, find
+from howmanygpus.site.environments.existing import link
+from howmanygpus.site.environments.pins import list_pin_files, read_requirements
 from project import ROOT
 
 NAMES = sorted({name for entry in FRAMEWORKS.values() for name in entry.environments.values()})
@@ -82,7 +82,7 @@ def test_where_there_is_no_uv_pip_fetches_the_pinned_one(without_pip, wheel, tmp
 
 def test_no_pip_of_the_machines_own_installs_elsewhere():
     machines = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
-    ask = [machines, "-c", "from howmanygpus.environments import build; print(build.HAS_PIP)"]
+    ask = [machines, "-c", "from howmanygpus.site.environments import build; print(build.HAS_PIP)"]
     environment = os.environ | {"PYTHONPATH": f"{ROOT}/workflow/lib"}
     assert subprocess.run(ask, env=environment, capture_output=True, text=True, check=True).stdout == "False\n"
 

@@ -6,10 +6,10 @@ import re
 import pytest
 import yaml
 
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
 from howmanygpus.prepare.listing import read_task_once
 from howmanygpus.prepare.sources import image_csv
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.plan import Plan
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

@@ -13,12 +13,12 @@ import snakemake_executor_plugin_slurm as plugin
 from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
+from howmanygpus.invocation import executor as module
+from howmanygpus.invocation.executor import Executor, adopt, check_fits, forget_requests
+from howmanygpus.invocation.failing import NOT_STARTED
+from howmanygpus.invocation.job_states import Watch
+from howmanygpus.invocation.refusals import find_refusal
 from howmanygpus.site import slurm
-from howmanygpus.snakemake_patches import executor as module
-from howmanygpus.snakemake_patches.executor import Executor, adopt, check_fits, forget_requests
-from howmanygpus.snakemake_patches.failing import NOT_STARTED
-from howmanygpus.snakemake_patches.refusals import find_refusal
-from howmanygpus.snakemake_patches.states import Watch
 
 SAID = "sbatch: error: Batch job submission failed: Invalid account"
 MESSAGE = f"SLURM sbatch failed. The error message was '{SAID}\n'.\n    sbatch call:\n        sbatch --parsable 'it'.\n"

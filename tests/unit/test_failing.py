@@ -11,9 +11,8 @@ import pytest
 from snakemake.iocontainers import Namedlist
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from howmanygpus.call import attempts
-from howmanygpus.snakemake_patches import failing
-from howmanygpus.snakemake_patches.failing import NOT_STARTED, Failures, read_last_line, write_quietly
+from howmanygpus.invocation import attempts, failing
+from howmanygpus.invocation.failing import NOT_STARTED, Failures, read_last_line, write_quietly
 
 RUN = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
 LOG = "results/logs/train/run.log"

@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from figured import GRIDS, GUESS, NAMES, SENTENCES, SERIES, make_tables, unchanged
-from howmanygpus.plan import frameworks as registry
+from howmanygpus import registry as registry
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.speedup import compute_accuracy_speedup
-from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.rows import name_series
 from howmanygpus.report.style import COLOURS, FRAMEWORKS, GREY, add_note, choose_styles, label_lines, make_panels
 
 

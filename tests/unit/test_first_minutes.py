@@ -11,9 +11,9 @@ from importlib.util import module_from_spec, spec_from_file_location
 import pytest
 import yaml
 
-from howmanygpus.plan import references
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study import references
+from howmanygpus.study.plan import Plan
 from project import ROOT
 from records import make_run
 from specs import make_spec

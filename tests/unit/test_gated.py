@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.plan import gated
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
+from howmanygpus.gate import task, task_forms
+from howmanygpus.gate.rates import compute_rates
+from howmanygpus.gate.task_forms import Variation
+from howmanygpus.measure.loop.schedule import learning_rates
 from howmanygpus.settings import CELL, NONE, OPTIMIZER, SETTINGS, TASK, in_cell, list_defaults
-from howmanygpus.train.loop.schedule import learning_rates
-from howmanygpus.train.parity import optimizers, task
-from howmanygpus.train.parity.rates import compute_rates
-from howmanygpus.train.parity.variation import Variation
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study import gate_cells
+from howmanygpus.study.plan import Plan
 from project import study
 from specs import make_spec
 
@@ -69,30 +69,30 @@ def test_the_task_chooses_the_values_of_exactly_the_settings_that_are_declared_a
     assert set(task.FIXED) | {"crop", "eval_devices"} == {
         key for key, setting in SETTINGS.items() if setting.gate.by == TASK
     }
-    formed = optimizers.make_optimizer(optimizers.SGD_FORM)
+    formed = task_forms.make_optimizer(task_forms.SGD_FORM)
     assert set(formed) >= {key for key, setting in OPTIMIZER.items() if setting.gate.by == TASK}
 
 
 def test_the_planner_gives_the_gate_no_value_of_a_setting_that_the_task_must_choose():
     """A task that forgot it would be done with the default, and its verdict would be for all values."""
-    defaults = gated.list_gated_defaults()
+    defaults = gate_cells.list_gated_defaults()
     assert not set(defaults) & set(task.FIXED) and "learning_rate" not in defaults["optimizer"]
 
 
 @pytest.mark.parametrize(("place", "key"), [([], "init"), (["optimizer"], "fused")])
 def test_a_value_that_the_task_forgot_fails_the_gate_with_the_remedy(monkeypatch, place, key):
-    values, defaults = make_spec().to_dict(), gated.list_gated_defaults()
+    values, defaults = make_spec().to_dict(), gate_cells.list_gated_defaults()
     if place:
         monkeypatch.setattr(task, "OptimizerSpec", make_dataclass("Longer", [*values["optimizer"], key]))
-    cell = {"crop": [8, 8], "variation": f"_{optimizers.SGD_FORM}"}
+    cell = {"crop": [8, 8], "variation": f"_{task_forms.SGD_FORM}"}
     names = {name: values[name] for name in ("framework", "family", "strategy", "launcher")}
     known = {name: value for name, value in (defaults | values).items() if name not in task.FIXED and name != key}
     with pytest.raises(ValueError, match=f"no value for {'.'.join([*place, key])}; add one to FIXED"):
-        task.make_spec(names, cell, {"num_gpus": 1, "num_nodes": 1}, optimizers.SGD, Path("task"), known)
+        task.make_spec(names, cell, {"num_gpus": 1, "num_nodes": 1}, task_forms.SGD, Path("task"), known)
 
 
 def test_every_setting_is_in_the_table_of_the_documentation_once():
-    names = [name for name, _, _ in gated.describe_gating()]
+    names = [name for name, _, _ in gate_cells.describe_gating()]
     optimizer = [f"optimizer.{key}" for key in OPTIMIZER]
     assert sorted(names) == sorted([*(set(SETTINGS) - {"optimizer"}), *optimizer])
 
@@ -143,12 +143,12 @@ def test_a_new_setting_of_the_cell_is_part_of_it_if_it_is_not_the_default(monkey
     for value, more in ((3, {"new_key": 3}), (0, {})):
         settings = list_defaults()
         (settings["optimizer"] if place else settings)["new_key"] = value
-        assert gated.select_more_settings(settings) == ({"optimizer": more} if place and more else more)
+        assert gate_cells.select_more_settings(settings) == ({"optimizer": more} if place and more else more)
 
 
 @pytest.mark.parametrize("multi_label", [False, True])
 def test_a_variation_is_read_from_its_text(multi_label):
-    forms = [optimizers.SGD_FORM, "adamw-decayweights-step-sqrtscaled-perdevice-warmup", "sgd-constant"]
+    forms = [task_forms.SGD_FORM, "adamw-decayweights-step-sqrtscaled-perdevice-warmup", "sgd-constant"]
     for smoothing, accumulates, resizes, form in itertools.product((0.0, 0.1), (False, True), (False, True), forms):
         variation = Variation(multi_label, smoothing, accumulates, resizes, form)
         assert Variation.read(str(variation)) == variation
@@ -164,7 +164,7 @@ def test_the_tasks_optimizer_has_the_form_that_it_is_made_for():
     )
     for parts in words:
         form = "".join(parts)
-        assert optimizers.name_form(optimizers.make_optimizer(form)) == form
+        assert task_forms.name_form(task_forms.make_optimizer(form)) == form
 
 
 @pytest.mark.parametrize("schedule", RATES["lr_schedule"])

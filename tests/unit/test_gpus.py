@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from howmanygpus.train.frameworks.flax.memory import preallocate_gpu_memory
-from howmanygpus.train.host import gpus, processes
-from howmanygpus.train.host.devices import assign_devices, describe_topology
-from howmanygpus.train.preflight import probe
+from howmanygpus.measure.frameworks.flax.memory import preallocate_gpu_memory
+from howmanygpus.measure.host import gpus, processes
+from howmanygpus.measure.host.devices import assign_devices, describe_topology
+from howmanygpus.site import node_check
 from nvml import FakeGpu, FakeNvml
 from specs import make_spec
 
@@ -20,7 +20,7 @@ SPLIT = [FakeGpu("GPU-whole"), FakeGpu("GPU-split", parts=("MIG-a", "MIG-b"))]
 def host(monkeypatch):
     """Return a function that gives this machine GPUs. It has two NUMA nodes of four cores, with one thread each."""
     nodes = {0: set(NEAR), 1: set(FAR)}
-    for module in (processes, gpus, "howmanygpus.train.host.devices"):
+    for module in (processes, gpus, "howmanygpus.measure.host.devices"):
         name = module if isinstance(module, str) else module.__name__
         monkeypatch.setattr(f"{name}.list_numa_nodes", lambda: nodes)
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {*NEAR, *FAR})
@@ -93,7 +93,7 @@ def test_a_part_has_the_compute_capability_of_its_gpu(host, monkeypatch):
     host(*SPLIT)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a")
     assert (gpus.read_compute_capability(), gpus.read_gpu_name()) == ("9.0", "NVIDIA H200 MIG 1g.18gb")
-    probed = probe.describe_gpu("MIG-a")
+    probed = node_check.describe_gpu("MIG-a")
     assert (probed["compute_capability"], probed["mig"], probed["memory_gib"]) == ("9.0", True, 80.0)
 
 
@@ -156,7 +156,7 @@ def test_jax_keeps_its_default_where_the_gpu_shares_the_hosts_memory(host, monke
     monkeypatch.setattr("os.environ", {})
     preallocate_gpu_memory()
     assert os.environ == {}
-    assert probe.describe_gpu("GPU-shared")["memory_gib"] is None
+    assert node_check.describe_gpu("GPU-shared")["memory_gib"] is None
 
 
 def test_a_fraction_of_the_users_shell_stays(host, monkeypatch):

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from howmanygpus.environments import horovod
-from howmanygpus.environments.horovod import build_horovod, find_nvcc, list_switches, make_tool_variables
-from howmanygpus.environments.horovod_edits import EDITS, EditError, apply_edits
-from howmanygpus.environments.pins import HOROVOD_SOURCE, HOROVOD_TOOLS, list_horovod_tools
 from howmanygpus.files import hold_lock
+from howmanygpus.site.environments import horovod
+from howmanygpus.site.environments.horovod import build_horovod, find_nvcc, list_switches, make_tool_variables
+from howmanygpus.site.environments.horovod_edits import EDITS, EditError, apply_edits
+from howmanygpus.site.environments.pins import HOROVOD_SOURCE, HOROVOD_TOOLS, list_horovod_tools
 from project import ROOT
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from howmanygpus.measure.input.batches import TrainingBatches, evaluation_batches
+from howmanygpus.measure.input.description import read_description, verify_data
+from howmanygpus.measure.input.image_files import ImageFiles
+from howmanygpus.measure.input.prepared import PreparedData, open_data
+from howmanygpus.measure.input.writing import write_data
 from howmanygpus.prepare import image_files
 from howmanygpus.prepare.image_files import prepare_images
-from howmanygpus.train.input.batches import TrainingBatches, evaluation_batches
-from howmanygpus.train.input.description import read_description, verify_data
-from howmanygpus.train.input.image_files import ImageFiles
-from howmanygpus.train.input.prepared import PreparedData, open_data
-from howmanygpus.train.input.writing import write_data
 from specs import make_data, make_spec
 
 CHANNELS = (1, 3)
@@ -90,7 +90,7 @@ def test_image_files_have_the_description_of_the_arrays(prepared):
 
 def test_no_folder_has_more_than_a_thousand_files(prepared, monkeypatch):
     monkeypatch.setattr(image_files, "FILES_PER_FOLDER", 8)
-    monkeypatch.setattr("howmanygpus.train.input.description.FILES_PER_FOLDER", 8)
+    monkeypatch.setattr("howmanygpus.measure.input.description.FILES_PER_FOLDER", 8)
     folder, given = prepared("png", 1)
     assert [len(list(part.iterdir())) for part in sorted((folder / "images" / "train").iterdir())] == [8, 8, 4]
     assert np.array_equal(open_data(folder).train_images[np.arange(20)], given.train_images)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from howmanygpus.plan.cluster.checking import find_misfits_without_devices
+from howmanygpus.invocation.cluster import find_misfits_without_devices
 from pretending import pretend
 
 SHOWN = {

@@ -27,7 +27,7 @@ def joining(monkeypatch):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOROVOD_RANK", "0")
-    ours = "howmanygpus.train.frameworks.horovod"
+    ours = "howmanygpus.measure.frameworks.horovod"
     yield importlib.import_module(ours)
     sys.modules.pop(ours)
 

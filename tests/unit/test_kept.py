@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from howmanygpus.environments.cache import VARIABLE
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.code import collect_script_code, collect_training_code
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.site.environments.cache import VARIABLE
+from howmanygpus.study.invalidation.code import collect_script_code, collect_training_code
 from kept import CODE, COMPLETE, EXAMPLES, LIBRARY, NUM_VERSIONS, TESTS, Keeper, hash_code, keep
 from parity.observing import OF_REFERENCE
 
@@ -76,16 +76,20 @@ def test_changed_code_counts_and_a_changed_docstring_does_not(tmp_path):
 
 def test_the_code_that_runs_and_tests_execute_counts():
     paths = {path for top, patterns in CODE.items() for pattern in patterns for path in top.glob(pattern)}
-    assert {LIBRARY / "train" / "loop" / "loop.py", LIBRARY / "prepare" / "__init__.py", LIBRARY / "files.py"} <= paths
+    assert {
+        LIBRARY / "measure" / "loop" / "loop.py",
+        LIBRARY / "prepare" / "__init__.py",
+        LIBRARY / "files.py",
+    } <= paths
     assert {TESTS / "specs.py", TESTS / "training" / "asked.py", TESTS / "loading" / "load_batches.py"} <= paths
     assert any(EXAMPLES in path.parents for path in paths)
 
 
 def test_no_gated_framework_executes_code_of_the_references():
-    left_out = {str(LIBRARY / "train" / "parity" / f"{module}.py") for module in OF_REFERENCE}
+    left_out = {str(LIBRARY / "gate" / f"{module}.py") for module in OF_REFERENCE}
     assert all(map(os.path.exists, left_out))
     for framework in FRAMEWORKS:
-        executed = collect_script_code("observe_parity", "train.parity.observe", "train.parity.probe")
+        executed = collect_script_code("observe_parity", "gate.observe", "gate.process")
         executed += collect_training_code(framework, "small_cnn")
         assert not left_out & set(executed)
 

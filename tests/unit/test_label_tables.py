@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 
+from howmanygpus.measure.input.prepared import MISSING, open_data
 from howmanygpus.prepare.listing import describe_dataset, read_task, read_task_once
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
 from howmanygpus.prepare.sources import OptionError
-from howmanygpus.train.input.prepared import MISSING, open_data
 from pictures import encode, smooth
 
 ROWS = [

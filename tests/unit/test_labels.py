@@ -5,17 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.gate.cross_entropy import sigmoid_cross_entropy
+from howmanygpus.gate.task import draw_data
+from howmanygpus.gate.task_forms import Variation
+from howmanygpus.measure.input.batches import TrainingBatches
+from howmanygpus.measure.input.prepared import MISSING
+from howmanygpus.measure.loop.targets import read_targets, weigh_labels
 from howmanygpus.prepare.arrays import prepare_random
 from howmanygpus.prepare.listing import read_task_once
-from howmanygpus.train.input.batches import TrainingBatches
-from howmanygpus.train.input.prepared import MISSING
-from howmanygpus.train.loop.targets import read_targets, weigh_labels
-from howmanygpus.train.parity.cross_entropy import sigmoid_cross_entropy
-from howmanygpus.train.parity.task import draw_data
-from howmanygpus.train.parity.variation import Variation
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.plan import Plan
 from messages import says
 from project import study
 from specs import make_data, make_spec

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.train.largest.bisecting import (
+from howmanygpus.measure.largest.bisecting import (
     DATA_SET,
     FAILED,
     FITS,
@@ -20,9 +20,9 @@ from howmanygpus.train.largest.bisecting import (
     choose_next,
     round_down,
 )
-from howmanygpus.train.largest.notebook import TryLog
-from howmanygpus.train.largest.trying import TryData, do_try, draw_data, judge
-from howmanygpus.train.start.endings import explain_crash
+from howmanygpus.measure.largest.tries import TryData, do_try, draw_data, judge
+from howmanygpus.measure.largest.try_log import TryLog
+from howmanygpus.site.jobs.endings import explain_crash
 
 Device = Callable[[int, bool, int], str]
 """A simulated device: the outcome of a batch size, of a confirmation or not, at the n-th try of this size."""

@@ -7,18 +7,18 @@ import sys
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from howmanygpus.call.deciding import compute_pass_state, decide_all, describe_decision, end_pass
-from howmanygpus.call.searches import WAITS, list_numbers, record_failed_searches
 from howmanygpus.files import write_json_atomic
-from howmanygpus.plan.cluster.retrying import STARTED
-from howmanygpus.plan.largest.known import read_found
-from howmanygpus.plan.plan import Plan
+from howmanygpus.invocation.deciding import compute_pass_state, decide_all, describe_decision, end_pass
+from howmanygpus.invocation.searches import WAITS, list_numbers, record_failed_searches
 from howmanygpus.report.answer.largest import describe_largest
 from howmanygpus.report.figures import load_figure
 from howmanygpus.report.files import read_table
 from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables import batch_search, scaling
 from howmanygpus.report.tables.batch_sizes import mark_largest
+from howmanygpus.site.retrying import STARTED
+from howmanygpus.study.largest.search import read_found
+from howmanygpus.study.plan import Plan
 from messages import says
 from project import ROOT, study
 from searched import CPU, found, make_plan

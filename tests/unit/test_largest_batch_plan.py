@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from howmanygpus.plan.cluster.retrying import Growth
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import read_machine
-from howmanygpus.plan.jobs import job_resources
-from howmanygpus.plan.largest.search import CONFIRMING_STEPS, STEPS, complete_try
-from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.rules.largest import LargestRules
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.invocation.rules.largest import LargestRules
+from howmanygpus.measure.spec import RunSpec
+from howmanygpus.site.machine import read_machine
+from howmanygpus.site.requests import job_resources
+from howmanygpus.site.retrying import Growth
+from howmanygpus.study.largest.search import CONFIRMING_STEPS, STEPS, complete_try
+from howmanygpus.study.plan import Plan
 from messages import says
 from project import ROOT, study
 from searched import CPU, found, make_plan, sizes

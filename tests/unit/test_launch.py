@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.start.attempts import build_launch_command, create_attempt
-from howmanygpus.train.start.environment import build_environment
-from howmanygpus.train.start.launch import RunModule, lock_machine, lock_publishing, publish
+from howmanygpus.measure.host.placement import Placement
+from howmanygpus.measure.launch.environment import build_environment
+from howmanygpus.measure.launch.launch import RunModule, lock_machine, lock_publishing, publish
+from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.site.jobs.attempts import build_launch_command, create_attempt
 from records import make_run
 from specs import make_spec
 

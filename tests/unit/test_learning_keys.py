@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 import yaml
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
+from howmanygpus.config.errors import ConfigError
 from howmanygpus.report.answer.names import name_configuration
 from howmanygpus.report.answer.study import describe_rates
 from howmanygpus.report.outcomes import FEWEST
-from howmanygpus.report.rows.learning import describe_own_rates
+from howmanygpus.report.rows import describe_own_rates
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.plan import Plan
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

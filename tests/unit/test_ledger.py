@@ -11,15 +11,14 @@ import pandas as pd
 import pytest
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.ledger import recording
-from howmanygpus.ledger.recording import recorded, start_record
-from howmanygpus.ledger.settling import complete_and_list_jobs
+from howmanygpus.measure.host.placement import Placement
+from howmanygpus.measure.host.slurm import JOB as JOB_OF_LAUNCHER
+from howmanygpus.measure.host.slurm import read_job, restore_environment
 from howmanygpus.report.tables.jobs import tabulate
+from howmanygpus.site.jobs import ledger
+from howmanygpus.site.jobs.invocations import read_start_ticks
+from howmanygpus.site.jobs.ledger import complete_and_list_jobs, recorded, start_record
 from howmanygpus.site.slurm import SlurmError
-from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.host.slurm import JOB as JOB_OF_LAUNCHER
-from howmanygpus.train.host.slurm import read_job, restore_environment
-from howmanygpus.train.start.calls import read_start_ticks
 from pretending import pretend
 from project import ROOT
 from records import JOB, make_attempt, make_run
@@ -68,7 +67,7 @@ def write_job(kind="gate", name="g", moment="20260101T000000", **changes):
     record |= {"pid": 1, "hostname": "elsewhere", "started_at": "1970-01-12T13:46:42+00:00", "job": job}
     record |= changes
     record |= {"finished_at": "1970-01-12T14:46:40+00:00"} if record["status"] != "running" else {}
-    path = recording.JOBS / kind / name / f"{moment}-job7.json"
+    path = ledger.JOBS / kind / name / f"{moment}-job7.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json_atomic(path, record)
     return path
@@ -166,7 +165,7 @@ def test_a_job_that_slurm_ended_says_why(slurm):
 
 
 def store_outcome(name, record, file="run.json", folder="results/runs"):
-    path = (recording.JOBS.parent.parent / folder / name / file).absolute()
+    path = (ledger.JOBS.parent.parent / folder / name / file).absolute()
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(record))
 
@@ -263,7 +262,7 @@ def test_times_are_asked_for_in_the_format_that_is_read(slurm, folder, monkeypat
 
 
 def read_one():
-    (path,) = recording.JOBS.rglob("*.json")
+    (path,) = ledger.JOBS.rglob("*.json")
     return json.loads(path.read_text())
 
 
@@ -281,7 +280,7 @@ def test_a_block_that_raises_is_recorded_with_the_reason():
 
 
 def test_a_terminated_block_is_recorded():
-    code = "import time; from howmanygpus.ledger.recording import recorded\n"
+    code = "import time; from howmanygpus.site.jobs.ledger import recorded\n"
     code += f"with recorded('probe', 'cpu', {SIZE!r}, packed=False): print('here', flush=True); time.sleep(60)"
     variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
     process = subprocess.Popen([sys.executable, "-c", code], env=variables, stdout=subprocess.PIPE, text=True)
@@ -317,7 +316,7 @@ echo "JobId=7 JobState=RUNNING NodeList=n[1-2]"
     pretend(monkeypatch, folder / "commands", "scontrol", script)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv(JOB_OF_LAUNCHER, "of another program")
-    monkeypatch.setattr(recording, "PAUSE_S", 0.01)
+    monkeypatch.setattr(ledger, "PAUSE_S", 0.01)
 
 
 def test_a_launcher_knows_its_job_and_nodes_without_asking_slurm(in_job, monkeypatch):
@@ -330,7 +329,7 @@ def test_a_launcher_knows_its_job_and_nodes_without_asking_slurm(in_job, monkeyp
 
 
 def test_a_job_that_begins_does_not_wait_for_ever_for_its_nodes(in_job, monkeypatch):
-    monkeypatch.setattr(recording, "AWAY_S", 0.0)
+    monkeypatch.setattr(ledger, "AWAY_S", 0.0)
     with pytest.raises(SlurmError, match="Unable to contact slurm controller"):
         start_record("run", "r", SIZE, packed=False)
     assert read_one()["job"]["id"] == "7", "its hours are counted"

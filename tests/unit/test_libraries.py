@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from howmanygpus.train.host import libraries, variables
+from howmanygpus.measure.host import libraries, variables
 from shells import PASSWORD, PLANTED, TOKENS
 
 

@@ -6,12 +6,12 @@ import threading
 import numpy as np
 import pytest
 
-import howmanygpus.train.input.batches as batches_module
-import howmanygpus.train.input.changing as changing_module
-from howmanygpus.train.input.batches import BYTES_PER_WORKER, TrainingBatches
-from howmanygpus.train.input.changing import PaddedImages, is_copied
-from howmanygpus.train.input.draws import LocalBatches
-from howmanygpus.train.loop.loop import TrainingLoop
+import howmanygpus.measure.input.augmentation as changing_module
+import howmanygpus.measure.input.batches as batches_module
+from howmanygpus.measure.input.augmentation import PaddedImages, is_copied
+from howmanygpus.measure.input.batches import BYTES_PER_WORKER, TrainingBatches
+from howmanygpus.measure.input.draws import LocalBatches
+from howmanygpus.measure.loop.loop import TrainingLoop
 from specs import make_data, make_spec
 from ticking import Ticking
 

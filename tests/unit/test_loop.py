@@ -7,8 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from howmanygpus.train.loop.feeding import measure_host_to_device
-from howmanygpus.train.loop.loop import DivergedError, TrainingLoop
+from howmanygpus.measure.loop.loop import DivergedError, TrainingLoop
+from howmanygpus.measure.loop.prefetch import measure_host_to_device
 from specs import make_data, make_spec
 from ticking import Ticking, feeding_threads, run_loop
 

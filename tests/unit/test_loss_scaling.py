@@ -2,8 +2,8 @@
 
 import pytest
 
-from howmanygpus.train.loop.loop import DivergedError
-from howmanygpus.train.loss_scaling import LossScale
+from howmanygpus.measure.loop.loop import DivergedError
+from howmanygpus.measure.loss_scaling import LossScale
 from specs import make_spec
 from stored import collect, plan_of, store_run
 from ticking import Ticking, run_loop

@@ -5,9 +5,9 @@ import math
 import pytest
 import yaml
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine, read_machine, resolve_machine_file
-from howmanygpus.plan.plan import Plan
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.site.machine import Device, Machine, read_machine, resolve_machine_file
+from howmanygpus.study.plan import Plan
 from messages import says
 from project import study
 
@@ -15,8 +15,8 @@ from project import study
 @pytest.fixture
 def write(tmp_path, monkeypatch):
     """Return a function that writes a machine file for this machine, which has two cores and no GPU."""
-    monkeypatch.setattr("howmanygpus.plan.config.machine.count_cores", lambda: 2)
-    monkeypatch.setattr("howmanygpus.train.host.gpus.list_gpu_uuids", list)
+    monkeypatch.setattr("howmanygpus.site.machine.count_cores", lambda: 2)
+    monkeypatch.setattr("howmanygpus.measure.host.gpus.list_gpu_uuids", list)
 
     def write(**values):
         path = tmp_path / "machine.yaml"
@@ -183,10 +183,10 @@ def test_a_folder_in_place_of_the_machine_file_is_refused(tmp_path):
 
 @pytest.mark.parametrize(("name", "present"), [("cpu", 2), ("cuda", 1)])
 def test_more_devices_in_the_file_than_on_the_machine_are_an_excess(tmp_path, monkeypatch, name, present):
-    monkeypatch.setattr("howmanygpus.plan.config.machine.count_cores", lambda: 4)
-    monkeypatch.setattr("howmanygpus.plan.config.machine.has_nvml", lambda: True)
-    monkeypatch.setattr("howmanygpus.train.host.gpus.list_gpu_uuids", lambda: ["GPU-1"])
-    monkeypatch.setattr("howmanygpus.train.host.gpus.read_compute_capability", lambda: "8.0")
+    monkeypatch.setattr("howmanygpus.site.machine.count_cores", lambda: 4)
+    monkeypatch.setattr("howmanygpus.site.machine.has_nvml", lambda: True)
+    monkeypatch.setattr("howmanygpus.measure.host.gpus.list_gpu_uuids", lambda: ["GPU-1"])
+    monkeypatch.setattr("howmanygpus.measure.host.gpus.read_compute_capability", lambda: "8.0")
     path = tmp_path / "machine.yaml"
     path.write_text(yaml.safe_dump({"devices": {name: {"devices_per_node": 8, "cores_per_device": 2}}}))
     machine = read_machine(path)

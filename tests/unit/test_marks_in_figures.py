@@ -9,7 +9,7 @@ from figured import GRIDS, make_tables, unchanged
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.run_grid import LOSSES_DIFFER_TEXT
 from howmanygpus.report.figures.speedup import choose_threshold
-from howmanygpus.report.rows.series import DAGGER
+from howmanygpus.report.rows import DAGGER
 from howmanygpus.report.style import FAILED_NOTE, RATES_NOTE, RING, RING_NOTE, STAR_NOTE
 from howmanygpus.report.tables.time_to_accuracy import COLUMNS as TIMES
 from howmanygpus.report.tables.time_to_accuracy import CONFIGURATION

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from howmanygpus.report.files import read_table, write_table
-from howmanygpus.report.rows.merging import merge_tables
+from howmanygpus.report.rows import merge_tables
 
 ROWS = {
     "study": ["one", "one"],

@@ -8,15 +8,15 @@ import pytest
 from sklearn import metrics
 
 from figured import make_tables
+from howmanygpus.measure.input.prepared import MISSING
+from howmanygpus.measure.loop.evaluation import score_single_label
 from howmanygpus.report.answer.accuracy import answer_accuracy
 from howmanygpus.report.answer.study import describe_left_out
 from howmanygpus.report.figures import quality_by_epoch, time_to_accuracy
 from howmanygpus.report.metrics import list_metrics, load_metric, macro_auc, name_metric, test_loss, top5_accuracy
-from howmanygpus.report.quality.predictions import Predictions, guess
+from howmanygpus.report.predictions import Predictions, guess
 from howmanygpus.report.tables import class_auc, datasets
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from howmanygpus.train.input.prepared import MISSING
-from howmanygpus.train.loop.predictions import score_single_label
 from messages import says
 from specs import make_spec
 from stored import plan_of, store_run

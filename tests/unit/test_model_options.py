@@ -5,15 +5,15 @@ import json
 import pandas as pd
 import pytest
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.networks import name_network
-from howmanygpus.plan.plan import Plan
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.gate.task import draw_task_weights
+from howmanygpus.measure.models.alexnet.parameters import smallest_map
+from howmanygpus.measure.spec import RunSpec
 from howmanygpus.report.answer.study import describe_runs
 from howmanygpus.report.tables.runs import describe_options
-from howmanygpus.train.models.alexnet.parameters import smallest_map
-from howmanygpus.train.parity.task import draw_task_weights
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.networks import name_network
+from howmanygpus.study.plan import Plan
 from project import study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

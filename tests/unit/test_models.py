@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.invalidation.code import collect_training_code
-from howmanygpus.plan.networks import list_models
-from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.study.check_initial_weights import list_shapes
-from howmanygpus.train.models.densenet121.parameters import parameters as densenet121
-from howmanygpus.train.models.initialization import draw_weights, is_trainable
-from howmanygpus.train.models.resnet18.parameters import parameters as resnet18
-from howmanygpus.train.models.resnet44.parameters import parameters as resnet44
-from howmanygpus.train.models.resnet50.parameters import parameters as resnet50
-from howmanygpus.train.models.small_cnn.parameters import parameters as small_cnn
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.measure.models.densenet121.parameters import parameters as densenet121
+from howmanygpus.measure.models.initialization import draw_weights, is_trainable
+from howmanygpus.measure.models.resnet18.parameters import parameters as resnet18
+from howmanygpus.measure.models.resnet44.parameters import parameters as resnet44
+from howmanygpus.measure.models.resnet50.parameters import parameters as resnet50
+from howmanygpus.measure.models.small_cnn.parameters import parameters as small_cnn
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.check_initial_weights import list_shapes
+from howmanygpus.study.invalidation.code import collect_training_code
+from howmanygpus.study.networks import list_models
+from howmanygpus.study.plan import Plan
 from parity.cells import WRITTEN_FOR
 from project import ROOT, study
 from published_networks import read_networks
@@ -103,7 +103,7 @@ FRAMEWORK = {
 
 @pytest.mark.parametrize("family", FRAMEWORK)
 def test_every_family_has_every_layer_with_the_same_functions(family):
-    folder = ROOT / LIBRARY / "train" / "frameworks" / family / "layers"
+    folder = ROOT / LIBRARY / "measure" / "frameworks" / family / "layers"
     names = {path.stem for path in folder.glob("*.py")} - {"__init__", "context"} - OF_GLUON
     assert names - OF_TRANSFORMERS == LAYERS
     assert names & OF_TRANSFORMERS == (OF_TRANSFORMERS if family in WRITTEN_FOR["vit_b16"] else set())
@@ -129,7 +129,7 @@ def functions_of(folder):
 
 @pytest.mark.parametrize("model", USED)
 def test_every_family_has_the_model_unless_it_is_written_for_some(model):
-    folder = ROOT / LIBRARY / "train" / "models" / model
+    folder = ROOT / LIBRARY / "measure" / "models" / model
     assert {family for family in FRAMEWORK if (folder / f"{family}.py").exists()} == set(
         WRITTEN_FOR.get(model, tuple(FRAMEWORK))
     )
@@ -148,7 +148,7 @@ def test_a_run_depends_on_the_layers_of_its_model_alone(family, model, monkeypat
 def test_a_model_without_a_file_for_the_family_is_refused(monkeypatch, tmp_path):
     (tmp_path / "half_done").mkdir()
     (tmp_path / "half_done" / "parameters.py").touch()
-    monkeypatch.setattr("howmanygpus.plan.networks.MODELS", tmp_path)
+    monkeypatch.setattr("howmanygpus.study.networks.MODELS", tmp_path)
     with pytest.raises(ConfigError, match=r"is not written for pytorch_ddp; write models/half_done/torch.py or leave"):
         Plan(
             {"studies": {"s": study(frameworks=["pytorch_ddp"], model="half_done")}},

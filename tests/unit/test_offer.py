@@ -8,12 +8,12 @@ from math import inf
 import pytest
 import yaml
 
-from howmanygpus.plan.cluster import retrying
-from howmanygpus.plan.cluster.checking import find_misfits
-from howmanygpus.plan.cluster.offer import Node, PartitionError, ask_for_offer, count_devices
-from howmanygpus.plan.cluster.retrying import STARTED, Growth, compute_growth, compute_growth_of_job
-from howmanygpus.plan.config.machine import read_machine
-from howmanygpus.plan.plan import Plan
+from howmanygpus.invocation.cluster import find_misfits
+from howmanygpus.site import retrying
+from howmanygpus.site.machine import read_machine
+from howmanygpus.site.offer import Node, PartitionError, ask_for_offer, count_devices
+from howmanygpus.site.retrying import STARTED, Growth, compute_growth, compute_growth_of_job
+from howmanygpus.study.plan import Plan
 from pretending import pretend
 from project import study
 

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from howmanygpus.train.host import other_work
-from howmanygpus.train.host.other_work import OtherWork
-from howmanygpus.train.host.processes import read_core_wait_s
+from howmanygpus.measure.host import other_work
+from howmanygpus.measure.host.other_work import OtherWork
+from howmanygpus.measure.host.processes import read_core_wait_s
 
 SPIN = "while True: pass"
 

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from howmanygpus.train.loop.backend import Backend
-from howmanygpus.train.loop.feeding import measure_host_to_device
-from howmanygpus.train.start.endings import name_crash
+from howmanygpus.measure.loop.backend import Backend
+from howmanygpus.measure.loop.prefetch import measure_host_to_device
+from howmanygpus.site.jobs.endings import name_crash
 from messages import says
 from nvml import FakeGpu, FakeNvml
 from specs import make_data, make_spec

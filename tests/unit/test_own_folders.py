@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.code import LIBRARY, collect_training_code, hash_reference, hash_weights
-from howmanygpus.plan.invalidation.syntax import read_code
-from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.rules.training import TrainingRules
-from howmanygpus.train.models.folder import add_folder
+from howmanygpus.invocation.rules.training import TrainingRules
+from howmanygpus.measure.models.own import add_folder
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.study.invalidation.code import LIBRARY, collect_training_code, hash_reference, hash_weights
+from howmanygpus.study.invalidation.syntax import read_code
+from howmanygpus.study.plan import Plan
 from project import ROOT, study
 from refusing import CPU, enter_folder
 
@@ -104,7 +104,7 @@ def test_changed_code_reruns_only_jobs_that_execute_it(tmp_path):
 def test_the_layers_that_it_imports_are_code_of_its_runs():
     folder = make_plan().model_folders["net"]
     layers = {
-        f"{LIBRARY}/howmanygpus/train/frameworks/torch/layers/{name}.py" for name in ("conv", "batchnorm", "dense")
+        f"{LIBRARY}/howmanygpus/measure/frameworks/torch/layers/{name}.py" for name in ("conv", "batchnorm", "dense")
     }
     found = set(collect_training_code("pytorch_ddp", folder))
     assert layers <= found and not any("layers/relu" in path or "own_models" in path for path in found)
@@ -112,7 +112,7 @@ def test_the_layers_that_it_imports_are_code_of_its_runs():
 
 
 @pytest.mark.parametrize(
-    "line", ["from . import parts", "from .parts import X", "from howmanygpus.train.models.net.parts import X"]
+    "line", ["from . import parts", "from .parts import X", "from howmanygpus.measure.models.net.parts import X"]
 )
 def test_every_way_to_import_a_file_of_the_folder_is_followed(tmp_path, line):
     (tmp_path / "net" / "parts.py").write_text("X = 1\n")

@@ -7,13 +7,13 @@ import pytest
 import yaml
 from safetensors.numpy import save_file
 
-from howmanygpus.call.plans import hash_plan
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.syntax import read_code
-from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.rules.training import TrainingRules
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.invocation.plans import hash_plan
+from howmanygpus.invocation.rules.training import TrainingRules
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.invalidation.syntax import read_code
+from howmanygpus.study.plan import Plan
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

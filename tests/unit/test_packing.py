@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from howmanygpus.plan.cluster.packing import choose_device, list_options, read_account, write_script
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import read_machine
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.site.machine import read_machine
+from howmanygpus.site.packing import choose_device, list_options, read_account, write_script
 from project import ROOT
 
 A100 = {

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from howmanygpus.plan.cluster.concurrency import MEASURED_RUN
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.gated import list_gated_defaults
-from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.rules.parity import ParityRules
-from howmanygpus.train.parity.task import GLOBAL_BATCH_SIZE, OPTIMIZERS, make_spec
+from howmanygpus.gate.task import GLOBAL_BATCH_SIZE, OPTIMIZERS, make_spec
+from howmanygpus.invocation.rules.parity import ParityRules
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.site.concurrency import MEASURED_RUN
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.gate_cells import list_gated_defaults
+from howmanygpus.study.plan import Plan
 from project import ROOT, study
 
 SAME_WORK = {"repeats": 2, "steps": 30, "warmup_steps": 3, "per_device_batch_size": [32]}

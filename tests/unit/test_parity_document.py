@@ -2,7 +2,7 @@
 
 import pytest
 
-from howmanygpus.report.parity.judge import CHECKS
+from howmanygpus.gate.judge import CHECKS
 from parity.document import IN_FP32, PATH, render
 from parity.faults import FAMILIES, FAULTS, FAULTS_OF_FP16, FAULTS_OF_NUMBERS, IGNORED_PRECISION
 from project import FAKES

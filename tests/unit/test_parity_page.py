@@ -1,6 +1,6 @@
 """The page of the parity gate has a row for each variant, layout and framework."""
 
-from howmanygpus.report.parity.page import render_page, tabulate
+from howmanygpus.gate.page import render_page, tabulate
 from parity.observing import CELL
 
 CHECK = {"devices": 1, "nodes": 1, "check": "weights", "value": 0.0, "tolerance": 1e-7, "passed": True, "detail": ""}

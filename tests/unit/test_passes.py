@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from howmanygpus.call.passes import PassState
+from howmanygpus.invocation.passes import PassState
 from project import ROOT
 
 PROGRAM = """
 import atexit, os, sys
 sys.path.insert(0, {library!r})
 sys.argv[0] = {name!r}
-from howmanygpus.call import passes
+from howmanygpus.invocation import passes
 
 atexit.register(print, "released its lock")
 number, statuses = passes.begin_pass(), {statuses}
@@ -74,7 +74,7 @@ import os, sys
 sys.path.insert(0, {library!r})
 sys.argv[0] = {name!r}
 from pathlib import Path
-from howmanygpus.call import passes
+from howmanygpus.invocation import passes
 
 print("started")
 passes.leave_shell_behind(Path(sys.prefix))

@@ -10,7 +10,7 @@ from howmanygpus.report.answer.placement import UNKNOWN, answer_placement
 from howmanygpus.report.figures import describe_figure, load_figure
 from howmanygpus.report.figures.price import summarize_prices
 from howmanygpus.report.outcomes import identify
-from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.rows import name_series
 from howmanygpus.report.tables.allreduce import tabulate as tabulate_allreduces
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS

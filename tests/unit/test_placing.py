@@ -8,15 +8,15 @@ import jinja2
 import pytest
 import yaml
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.rules.cluster import ClusterRules
-from howmanygpus.plan.rules.products import ProductRules
-from howmanygpus.plan.rules.training import TrainingRules
-from howmanygpus.plan.runs import Run, complete_spec
-from howmanygpus.plan.study.study import Study
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.invocation.rules.cluster import ClusterRules
+from howmanygpus.invocation.rules.products import ProductRules
+from howmanygpus.invocation.rules.training import TrainingRules
 from howmanygpus.report import figures, tables
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.plan import Plan
+from howmanygpus.study.runs import Run, complete_spec
+from howmanygpus.study.study import Study
 from messages import says
 from project import ROOT, study
 

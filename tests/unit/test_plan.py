@@ -5,13 +5,13 @@ import json
 import pytest
 import yaml
 
-from howmanygpus.call.plans import hash_plan
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.config.schema import fill_defaults, read_schema
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.loaders import NATIVE_LOADERS
-from howmanygpus.plan.plan import Plan
-from howmanygpus.train.spec import OptimizerSpec, RunSpec
+from howmanygpus.config.schema import fill_defaults, read_schema
+from howmanygpus.invocation.plans import hash_plan
+from howmanygpus.measure.spec import OptimizerSpec, RunSpec
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.loaders import NATIVE_LOADERS
+from howmanygpus.study.plan import Plan
 from messages import says
 from project import ROOT, study
 from specs import OPTIMIZER
@@ -148,7 +148,7 @@ def test_a_specification_names_the_frameworks_own_loader_and_its_usual_workers()
 def test_every_native_loader_is_a_module_that_some_framework_uses():
     used = {entry.native_loader for entry in FRAMEWORKS.values()} - {None}
     assert used == set(NATIVE_LOADERS)
-    frameworks = ROOT / "workflow/lib/howmanygpus/train/frameworks"
+    frameworks = ROOT / "workflow/lib/howmanygpus/measure/frameworks"
     assert all(frameworks.joinpath(*name.split(".")).with_suffix(".py").exists() for name in used)
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from howmanygpus.measure.input.prepared import MISSING
+from howmanygpus.measure.loop.evaluation import PredictionStore, merge_predictions, score, score_single_label
 from howmanygpus.report.metrics import accuracy, test_loss
-from howmanygpus.report.quality.predictions import Predictions, read_predictions
-from howmanygpus.train.input.prepared import MISSING
-from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions, score, score_single_label
+from howmanygpus.report.predictions import Predictions, read_predictions
 
 
 def test_rank_counts_the_classes_above_the_true_one():

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.measure.input.description import read_description, verify_hashes
+from howmanygpus.measure.input.prepared import open_data
 from howmanygpus.prepare.images.decoding import decode
 from howmanygpus.prepare.images.resizing import resize
 from howmanygpus.prepare.listing import describe_dataset, read_task, read_task_once
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard, read_records
 from howmanygpus.prepare.sources import OptionError
-from howmanygpus.train.input.description import read_description, verify_hashes
-from howmanygpus.train.input.prepared import open_data
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.plan import Plan
 from pictures import encode, smooth, write_tree
 from project import study
 

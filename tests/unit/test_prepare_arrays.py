@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from cifar import write_small
-from howmanygpus.plan.invalidation.contents import has_shape_of_arrays
+from howmanygpus.measure.input.description import read_description, verify_hashes
+from howmanygpus.measure.input.prepared import open_data
 from howmanygpus.prepare.arrays import check_part, prepare_arrays, prepare_random
 from howmanygpus.prepare.checks.remarks import read_remarks
 from howmanygpus.prepare.sources import Arrays, Description, digits, synthetic
-from howmanygpus.train.input.description import read_description, verify_hashes
-from howmanygpus.train.input.prepared import open_data
+from howmanygpus.study.invalidation.contents import has_shape_of_arrays
 
 NOISE = Description((5, 7, 3), 4, 23, 6)
 

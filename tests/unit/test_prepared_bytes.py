@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.plan.config.datasets import options_of_runs
 from howmanygpus.prepare.listing import read_task
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
+from howmanygpus.study.config.datasets import options_of_runs
 from pictures import png_by_hand
 
 FOLDER = [f"{split}/{name}/{index}.png" for split in ("train", "test") for name in ("cat", "dog") for index in range(3)]

@@ -4,10 +4,9 @@ import os
 
 import pytest
 
-from howmanygpus.report.probes import tabulate as tabulate_probes
+from howmanygpus.report.node_checks import tabulate as tabulate_probes
 from howmanygpus.report.tables.allreduce import compute_bus_bandwidth, tabulate
-from howmanygpus.train.preflight.probe import inspect_node, judge
-from howmanygpus.train.preflight.stacks import find_refusal
+from howmanygpus.site.node_check import find_refusal, inspect_node, judge
 from messages import says
 
 EXPECTED = {

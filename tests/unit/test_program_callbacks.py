@@ -7,8 +7,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from howmanygpus.train.program.progress import Progress
-from howmanygpus.train.program.reports import parse_json
+from howmanygpus.measure.program.progress import Progress
+from howmanygpus.measure.program.reports import parse_json
 from project import ROOT
 
 

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.plan import Plan
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.study.plan import Plan
 from refusing import CPU
 
 
@@ -136,6 +136,6 @@ def test_a_file_that_cannot_be_read_is_named(folder, monkeypatch):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
     (folder / "secret.py").touch()
-    monkeypatch.setattr("howmanygpus.plan.program.files.sha256_of_file", fail)
+    monkeypatch.setattr("howmanygpus.study.program.commands.sha256_of_file", fail)
     found = find_words("python3 train.py", files=["secret.py"])
     assert "program.files[0]" in found and "secret.py: Permission denied; make it readable" in found

@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 import yaml
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.program.checks import warn_about_ranks
-from howmanygpus.plan.program.study import complete_program_spec
-from howmanygpus.plan.runs import Run
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.report.tables import describe_table, list_tables, load_table
-from howmanygpus.train.program.spec import ProgramSpec
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.plan import Plan
+from howmanygpus.study.program.checks import warn_about_ranks
+from howmanygpus.study.program.study import complete_program_spec
+from howmanygpus.study.runs import Run
 from project import ROOT
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

@@ -10,12 +10,12 @@ import time
 
 import pytest
 
-from howmanygpus.train.host.processes import DEVICE_CORES_VARIABLE
-from howmanygpus.train.program import process, watching
-from howmanygpus.train.program.process import run
-from howmanygpus.train.program.spec import ProgramSpec
-from howmanygpus.train.program.watching import Watcher
-from howmanygpus.train.records import AttemptFolder
+from howmanygpus.measure.host.processes import DEVICE_CORES_VARIABLE
+from howmanygpus.measure.program import process, watching
+from howmanygpus.measure.program.process import run
+from howmanygpus.measure.program.spec import ProgramSpec
+from howmanygpus.measure.program.watching import Watcher
+from howmanygpus.measure.records import AttemptFolder
 from project import ROOT
 
 OUTCOME = '{"status": "unsupported", "reason": "no such card"}'
@@ -110,7 +110,7 @@ def test_other_processes_stay_until_the_first_has_looked_at_them(tmp_path):
     variables = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}
     variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", DEVICE_CORES_VARIABLE: f"{core};{core}"}
     words = ["--attempt", str(tmp_path), "--started-at", str(time.time())]
-    command = [sys.executable, "-m", "howmanygpus.train.program.process", *words]
+    command = [sys.executable, "-m", "howmanygpus.measure.program.process", *words]
     environment = os.environ | variables | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
     (tmp_path / "ended.rank0").touch()
     with subprocess.Popen(command, env=environment) as second:

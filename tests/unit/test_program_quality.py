@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 
 from answered import NO_PROTOCOLS, make_runs
+from howmanygpus.measure.program.process import read_lines
+from howmanygpus.measure.program.reports import RANGES, ReportError, match_output, parse_json
 from howmanygpus.report.answer import answer
 from howmanygpus.report.metrics import list_metrics
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
@@ -18,8 +20,6 @@ from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
 from howmanygpus.report.tables.jobs import COLUMNS as JOBS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from howmanygpus.train.program.process import read_lines
-from howmanygpus.train.program.reports import RANGES, ReportError, match_output, parse_json
 
 PATTERNS = [
     re.compile(r"^step (?P<step>\d+)"),

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
+from howmanygpus.measure.program.command import build_shell, fill_command
+from howmanygpus.measure.program.process import OUT_OF_MEMORY, describe_failure, read_lines
+from howmanygpus.measure.program.progress import Progress
+from howmanygpus.measure.program.reports import ReportError, match_output, parse_json
+from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.report.tables.runs import describe_rates, describe_timing
-from howmanygpus.train.program.command import build_shell, fill_command
-from howmanygpus.train.program.process import OUT_OF_MEMORY, describe_failure, read_lines
-from howmanygpus.train.program.progress import Progress
-from howmanygpus.train.program.reports import ReportError, match_output, parse_json
-from howmanygpus.train.program.spec import ProgramSpec
 from messages import says
 from project import ROOT
 

@@ -15,8 +15,8 @@ from howmanygpus.report.figures.protocols import RANKS_NOTE, UNSURE_NOTE
 from howmanygpus.report.files import write_table
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, identify
-from howmanygpus.report.published.protocols import WORDS, drop_unfair
-from howmanygpus.report.quality.predictions import Predictions
+from howmanygpus.report.predictions import Predictions
+from howmanygpus.report.published import WORDS, drop_unfair
 from howmanygpus.report.tables import batch_sizes, protocols, scaling, time_to_accuracy, variants
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS

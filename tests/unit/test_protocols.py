@@ -2,13 +2,13 @@
 
 import pytest
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.config.schema import study_defaults
-from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.study.published import describe_protocols, list_published
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.config.schema import study_defaults
 from howmanygpus.report.outcomes import list_changes
-from howmanygpus.report.published.protocols import WORDS
+from howmanygpus.report.published import WORDS
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.plan import Plan
+from howmanygpus.study.published import describe_protocols, list_published
 from project import study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

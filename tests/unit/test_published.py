@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from howmanygpus.plan.config.schema import read_schema
-from howmanygpus.plan.networks import list_pretrained, read_model
-from howmanygpus.plan.study.check_initial_weights import list_shapes
+from howmanygpus.config.schema import read_schema
+from howmanygpus.measure.input.prepared import normalize_by
+from howmanygpus.measure.models.conversion import IMAGE_SHAPE, NUM_CLASSES, ConversionError, convert, read_published
+from howmanygpus.measure.models.initialization import draw_weights
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
-from howmanygpus.prepare.acquire.published import ADDRESS, NAME, find_file
-from howmanygpus.prepare.weights import MisfitError, adapt
-from howmanygpus.train.input.prepared import normalize_by
-from howmanygpus.train.models.conversion import IMAGE_SHAPE, NUM_CLASSES, ConversionError, convert, read_published
-from howmanygpus.train.models.initialization import draw_weights
+from howmanygpus.prepare.weights import ADDRESS, NAME, MisfitError, adapt, find_file
+from howmanygpus.study.check_initial_weights import list_shapes
+from howmanygpus.study.networks import list_pretrained, read_model
 from servers import Server
 from specs import make_data
 

@@ -4,12 +4,12 @@ import matplotlib.pyplot as plt
 import pytest
 
 from figured import GRIDS, make_tables
-from howmanygpus.plan.study.published import list_published, list_published_columns, read_rows
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.price import describe_price, summarize_prices
-from howmanygpus.report.published.panels import describe_batch, title_published
+from howmanygpus.report.published_panels import describe_batch, title_published
 from howmanygpus.report.style import FRAMEWORKS, GREY
 from howmanygpus.report.tables.published import tabulate
+from howmanygpus.study.published import list_published, list_published_columns, read_rows
 from project import ROOT
 
 FOLDER = ROOT / "workflow" / "published"

@@ -4,18 +4,11 @@ import pytest
 import yaml
 from snakemake.utils import update_config
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.study.published import (
-    choose_rows,
-    describe_sources,
-    list_files,
-    list_names,
-    list_published,
-    read_rows,
-)
+from howmanygpus.config.errors import ConfigError
 from howmanygpus.prepare.listing import read_task_once
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.plan import Plan
+from howmanygpus.study.published import choose_rows, describe_sources, list_files, list_names, list_published, read_rows
 from pictures import SHARED_DATA
 from project import ROOT
 

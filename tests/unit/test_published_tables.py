@@ -6,10 +6,14 @@ import re
 import pandas as pd
 import pytest
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.networks import list_models
-from howmanygpus.plan.study.published import (
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.report.accounting import bill
+from howmanygpus.report.metrics import list_metrics
+from howmanygpus.report.published import COLUMNS, PublishedError, parse_duration, read_columns, read_published
+from howmanygpus.report.tables.published import tabulate
+from howmanygpus.study.networks import list_models
+from howmanygpus.study.published import (
     EPOCHS_BY_BATCH,
     check_published,
     choose_rows,
@@ -18,16 +22,6 @@ from howmanygpus.plan.study.published import (
     list_published,
     list_published_columns,
 )
-from howmanygpus.report.accounting import bill
-from howmanygpus.report.metrics import list_metrics
-from howmanygpus.report.published.reading import (
-    COLUMNS,
-    PublishedError,
-    parse_duration,
-    read_columns,
-    read_published,
-)
-from howmanygpus.report.tables.published import tabulate
 from project import ROOT
 
 FOLDER = ROOT / "workflow" / "published"

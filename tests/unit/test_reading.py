@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from howmanygpus.train.input import reading
-from howmanygpus.train.input.image_files import ImageFiles
-from howmanygpus.train.input.reading import list_files, read_images
+from howmanygpus.measure.input import reading
+from howmanygpus.measure.input.image_files import ImageFiles
+from howmanygpus.measure.input.reading import list_files, read_images
 from specs import make_data, make_spec
 
 

@@ -13,10 +13,10 @@ import time
 
 import pytest
 
-from howmanygpus.train.loop import train
-from howmanygpus.train.loop.clocks import PHASES
-from howmanygpus.train.loop.loop import TrainingLoop
-from howmanygpus.train.records import AttemptFolder
+from howmanygpus.measure.loop import train
+from howmanygpus.measure.loop.clocks import PHASES
+from howmanygpus.measure.loop.loop import TrainingLoop
+from howmanygpus.measure.records import AttemptFolder
 from specs import make_spec
 from ticking import Ticking
 from training.launching import write_inputs

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.plan import references
-from howmanygpus.plan.config.schema import read_schema
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.references import DOCUMENTS, TABLES, MarkerError, render_document
+from howmanygpus.config.schema import read_schema
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.study import references
+from howmanygpus.study.references import DOCUMENTS, TABLES, MarkerError, render_document
 from project import ROOT
 
 

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.start import rendezvous
-from howmanygpus.train.start.rendezvous import (
+from howmanygpus.measure.host.placement import Placement
+from howmanygpus.measure.launch import rendezvous
+from howmanygpus.measure.launch.rendezvous import (
     PORTS,
     RendezvousError,
     announce,
@@ -45,7 +45,7 @@ def test_processes_on_one_host_get_different_ports_until_they_end():
 
 BECOME_A_FRAMEWORK = """
 import os
-from howmanygpus.train.start.rendezvous import reserve_port
+from howmanygpus.measure.launch.rendezvous import reserve_port
 
 print(reserve_port(), flush=True)
 os.execvp("cat", ["cat"])
@@ -60,7 +60,7 @@ def test_a_port_stays_reserved_for_the_program_that_its_process_becomes(tmp_path
         reserved = int(process.stdout.readline())
         print("answered by cat alone", file=process.stdin, flush=True)
         assert process.stdout.readline()
-        monkeypatch.setattr("howmanygpus.train.start.rendezvous.os.getpid", lambda: reserved - PORTS.start)
+        monkeypatch.setattr("howmanygpus.measure.launch.rendezvous.os.getpid", lambda: reserved - PORTS.start)
         assert reserve_port() != reserved and not list(tmp_path.iterdir())
         process.stdin.close()
         process.wait()
@@ -69,7 +69,7 @@ def test_a_port_stays_reserved_for_the_program_that_its_process_becomes(tmp_path
 
 def test_a_port_that_another_program_listens_on_is_skipped(monkeypatch):
     first = reserve_port()
-    monkeypatch.setattr("howmanygpus.train.start.rendezvous.is_free", lambda port: port % 2 == 0)
+    monkeypatch.setattr("howmanygpus.measure.launch.rendezvous.is_free", lambda port: port % 2 == 0)
     assert reserve_port() % 2 == 0 and first
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from howmanygpus.train.parity.probe import has_drifted
+from howmanygpus.gate.process import has_drifted
 
 
 @pytest.mark.parametrize(

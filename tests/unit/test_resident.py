@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from howmanygpus.train.loop.loop import TrainingLoop
+from howmanygpus.measure.loop.loop import TrainingLoop
 from specs import make_data, make_spec
 from ticking import Ticking, feeding_threads
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from howmanygpus.train.start import calls
+from howmanygpus.site.jobs import invocations
 from messages import says
 from project import ROOT
 from records import make_run
@@ -59,9 +59,9 @@ def test_where_nothing_was_found_is_said(results):
 
 def test_nothing_is_set_aside_beside_a_call_that_lives(results, monkeypatch):
     monkeypatch.chdir(results)
-    monkeypatch.setattr(calls.atexit, "register", lambda *_, **__: None)
-    monkeypatch.setenv(calls.VARIABLE, "none")
-    calls.announce("mine")
+    monkeypatch.setattr(invocations.atexit, "register", lambda *_, **__: None)
+    monkeypatch.setenv(invocations.VARIABLE, "none")
+    invocations.announce("mine")
     refused = retry(results, "--disturbed")
     assert refused.returncode == 2 and "a call of Snakemake is at work in this folder: process" in refused.stderr
     assert len(list_left(results, "one")) == 4

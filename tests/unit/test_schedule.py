@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates, scaling_factor
+from howmanygpus.measure.loop.schedule import count_steps_per_epoch, learning_rates, scaling_factor
 from specs import make_spec
 
 

@@ -6,16 +6,16 @@ import json
 
 import pytest
 
-from howmanygpus.plan.program.study import program_defaults
+from howmanygpus.measure.launch.launch import RunModule, publish, write_end
+from howmanygpus.measure.program.spec import ProgramSpec
+from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.measure.schema import RecordError, check_record, read_definitions, read_record, write_record
+from howmanygpus.measure.spec import RunSpec
 from howmanygpus.report.outcomes import read_outcomes
 from howmanygpus.settings import SETTINGS
-from howmanygpus.train.program.spec import ProgramSpec
-from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.schema import RecordError, check_record, read_definitions, read_record, write_record
-from howmanygpus.train.spec import RunSpec
-from howmanygpus.train.start import settling
-from howmanygpus.train.start.launch import RunModule, publish, write_end
-from howmanygpus.train.start.settling import list_leftovers
+from howmanygpus.site.jobs import completing
+from howmanygpus.site.jobs.completing import list_leftovers
+from howmanygpus.study.program.study import program_defaults
 from records import JOB, MEASURED, make_attempt, make_run
 from specs import make_spec
 from stored import FIXED
@@ -149,7 +149,7 @@ GIVE_WAY = ["processes-1/telemetry.node0.csv", "processes-1/spec.json", "events.
 @pytest.mark.parametrize("needed", range(len(GIVE_WAY) + 1))
 def test_a_full_disk_keeps_the_reason_and_drops_other_files(tmp_path, monkeypatch, needed):
     """There is room when so many files are gone; no more than these are lost."""
-    attempt, write = AttemptFolder(tmp_path), settling.write_json_atomic
+    attempt, write = AttemptFolder(tmp_path), completing.write_json_atomic
     stays = ["owner.json", "replaced.json", "spec.json", "placement.json"]
     (tmp_path / "processes-1").mkdir()
     for name in [*stays, *reversed(GIVE_WAY)]:
@@ -163,8 +163,8 @@ def test_a_full_disk_keeps_the_reason_and_drops_other_files(tmp_path, monkeypatc
             raise OSError(errno.ENOSPC, "No space left on device")
         write(path, record)
 
-    monkeypatch.setattr(settling, "write_json_atomic", write_if_room)
-    settling.write_if_room(attempt.record, make_attempt(make_spec(), "disk_full"), list_leftovers(attempt))
+    monkeypatch.setattr(completing, "write_json_atomic", write_if_room)
+    completing.write_if_room(attempt.record, make_attempt(make_spec(), "disk_full"), list_leftovers(attempt))
     assert read_record(attempt.record)["status"] == "disk_full"
     assert list_files() == {*stays, *GIVE_WAY[needed:], "attempt.json"}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from howmanygpus.plan.cluster.offer import ask_for_offer
+from howmanygpus.site.offer import ask_for_offer
 from pretending import pretend
 
 PARTITION = (

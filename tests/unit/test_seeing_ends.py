@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from howmanygpus.train.host.processes import wait_for_end
+from howmanygpus.measure.host.processes import wait_for_end
 
 SLEEPING = [sys.executable, "-c", "input()"]
 

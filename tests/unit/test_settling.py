@@ -8,17 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.ledger.recording import describe_job
+from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.site.jobs import completing
+from howmanygpus.site.jobs.completing import OlderResultsError, Owner, complete_attempts, refuse_older_results
+from howmanygpus.site.jobs.invocations import identify_folder, read_start_ticks
+from howmanygpus.site.jobs.ledger import describe_job
 from howmanygpus.site.slurm import Job
-from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.start import settling
-from howmanygpus.train.start.calls import identify_folder, read_start_ticks
-from howmanygpus.train.start.settling import (
-    OlderResultsError,
-    Owner,
-    complete_attempts,
-    refuse_older_results,
-)
 from listing import noticing
 from pretending import AWAY, FORGOTTEN, pretend
 
@@ -55,7 +50,7 @@ def test_a_record_that_a_full_disk_does_not_take_is_left_to_a_later_call(tmp_pat
         def write(path, record, number=number):
             raise OSError(number, os.strerror(number))
 
-        monkeypatch.setattr(settling, "write_json_atomic", write)
+        monkeypatch.setattr(completing, "write_json_atomic", write)
         with pytest.raises(OSError) if refused else nullcontext():
             complete_attempts(tmp_path)
 
@@ -88,7 +83,7 @@ def test_a_later_process_of_the_same_number_is_not_the_launcher(tmp_path, ticks,
     attempt.mkdir()
     record = {"status": "running", "reason": "", "pid": pid, "host": {"hostname": host}}
     (attempt / "attempt.json").write_text(json.dumps(record))
-    Owner("here", identify_folder(), None, None, host, pid, born).write(attempt / settling.OWNER)
+    Owner("here", identify_folder(), None, None, host, pid, born).write(attempt / completing.OWNER)
     complete_attempts(tmp_path)
     assert json.loads((attempt / "attempt.json").read_text())["status"] == status
 
@@ -98,7 +93,7 @@ def test_a_job_that_has_not_ended_leaves_its_attempt_running(tmp_path, monkeypat
     path = tmp_path / "attempt" / "attempt.json"
     path.parent.mkdir()
     path.write_text(json.dumps({"status": "running", "reason": "", "job": {"id": "7", "restarts": 0}}))
-    monkeypatch.setattr(settling, "look_up", lambda job: Job(job, state))
+    monkeypatch.setattr(completing, "look_up", lambda job: Job(job, state))
     assert complete_attempts(tmp_path) == [] and json.loads(path.read_text())["status"] == "running"
 
 
@@ -110,7 +105,7 @@ def packed(tmp_path, monkeypatch) -> Path:
     job = {"id": "7", "restarts": 0, "packed": True}
     record = {"status": "running", "reason": "", "pid": 2**30, "host": {"hostname": os.uname().nodename}, "job": job}
     path.write_text(json.dumps(record))
-    monkeypatch.setattr(settling, "look_up", lambda job: Job(job, "RUNNING"))
+    monkeypatch.setattr(completing, "look_up", lambda job: Job(job, "RUNNING"))
     return path
 
 
@@ -121,7 +116,7 @@ def test_a_packed_attempt_ends_before_its_allocation(packed, tmp_path):
 def test_a_packed_attempt_on_another_host_ends_with_its_allocation(packed, tmp_path, monkeypatch):
     packed.write_text(packed.read_text().replace(os.uname().nodename, "elsewhere"))
     assert complete_attempts(tmp_path) == []
-    monkeypatch.setattr(settling, "look_up", lambda job: Job(job, "TIMEOUT"))
+    monkeypatch.setattr(completing, "look_up", lambda job: Job(job, "TIMEOUT"))
     assert complete_attempts(tmp_path) == [packed] and json.loads(packed.read_text())["status"] == "time_limit"
 
 
@@ -153,7 +148,7 @@ def test_a_job_unknown_to_slurm_may_still_run(tmp_path, monkeypatch, answer, sta
 def test_a_job_with_unknown_restarts_is_no_older_start():
     job = describe_job("7", None)
     assert job["restarts"] is None
-    assert not settling.was_requeued({"job": job}, Job("7", "RUNNING", restarts=1))
+    assert not completing.was_requeued({"job": job}, Job("7", "RUNNING", restarts=1))
 
 
 RAW = {
@@ -184,7 +179,7 @@ def test_what_a_launcher_records_is_explained_once(tmp_path, monkeypatch, raw, s
     attempt.record.write_text(json.dumps(record))
     if raw == "exit status":
         attempt.error_of(0).write_text("Traceback (most recent call last):\nValueError: no such layer\n")
-    monkeypatch.setattr(settling, "look_up", lambda job: Job(job, state))
+    monkeypatch.setattr(completing, "look_up", lambda job: Job(job, state))
     assert complete_attempts(tmp_path) == []
     found = json.loads(attempt.record.read_text())
     if expected is None:
@@ -201,7 +196,7 @@ def test_a_launcher_that_a_full_disk_kept_from_recording_its_end_is_explained_by
     path.parent.mkdir()
     host = {"hostname": os.uname().nodename}
     path.write_text(json.dumps({"status": "running", "reason": "", "pid": 2**30, "host": host}))
-    monkeypatch.setattr(settling, "explain_full_disk", lambda attempt: {"status": "disk_full"})
+    monkeypatch.setattr(completing, "explain_full_disk", lambda attempt: {"status": "disk_full"})
     assert complete_attempts(tmp_path) == [path] and json.loads(path.read_text())["status"] == "disk_full"
 
 

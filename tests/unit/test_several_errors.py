@@ -2,9 +2,9 @@
 
 import pytest
 
-from howmanygpus.plan.config.errors import MAX_MESSAGES, ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
+from howmanygpus.config.errors import MAX_MESSAGES, ConfigError
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.plan import Plan
 from project import study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

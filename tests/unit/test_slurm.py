@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from howmanygpus.plan.cluster.offer import Node, Offer
-from howmanygpus.plan.cluster.retrying import Growth
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import read_machine
-from howmanygpus.plan.jobs import JobSize, job_resources, list_resources, placement
-from howmanygpus.plan.plan import Plan
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.measure.host.placement import Placement
+from howmanygpus.measure.launch.launchers import build_command
+from howmanygpus.site.jobs.completing import complete_attempts
+from howmanygpus.site.jobs.endings import explain_job
+from howmanygpus.site.machine import read_machine
+from howmanygpus.site.offer import Node, Offer
+from howmanygpus.site.requests import JobSize, job_resources, list_resources, placement
+from howmanygpus.site.retrying import Growth
 from howmanygpus.site.slurm import Job
-from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.start.endings import explain_job
-from howmanygpus.train.start.launchers import build_command
-from howmanygpus.train.start.settling import complete_attempts
+from howmanygpus.study.plan import Plan
 from project import study
 from specs import make_spec
 
@@ -159,15 +159,15 @@ def test_a_packed_call_leaves_runs_of_several_nodes_out(write_machine):
 def test_srun_starts_each_process_once(tmp_path, launcher, tasks, per_node, cores):
     spec = make_spec(launcher=launcher, num_gpus=8, num_nodes=2, cores_per_device=2, global_batch_size=8)
     where = Placement(scheduler="slurm", step_options=["--gres=gpu:a100:{n}"])
-    command = build_command(spec, where, tmp_path, "howmanygpus.train.loop.train", ["--option"])
+    command = build_command(spec, where, tmp_path, "howmanygpus.measure.loop.train", ["--option"])
     assert command[0] == "srun" and {"--nodes=2", f"--ntasks={tasks}", f"--ntasks-per-node={per_node}"} <= set(command)
     assert {f"--cpus-per-task={cores}", "--gres=gpu:a100:4", "--kill-on-bad-exit=1"} <= set(command)
     assert command[-6:] == [
         "-m",
-        "howmanygpus.train.start.task",
+        "howmanygpus.measure.launch.rank_process",
         "--folder",
         str(tmp_path),
-        "howmanygpus.train.loop.train",
+        "howmanygpus.measure.loop.train",
         "--option",
     ]
 
@@ -175,14 +175,14 @@ def test_srun_starts_each_process_once(tmp_path, launcher, tasks, per_node, core
 @pytest.mark.parametrize("scheduler", ["none", "slurm"])
 def test_horovod_by_mpi_is_started_by_mpirun(tmp_path, scheduler):
     spec = make_spec(launcher="horovodrun", horovod_controller="mpi", num_gpus=2)
-    command = build_command(spec, Placement(scheduler=scheduler), tmp_path, "howmanygpus.train.loop.train", [])
+    command = build_command(spec, Placement(scheduler=scheduler), tmp_path, "howmanygpus.measure.loop.train", [])
     assert Path(command[0]).name == "mpirun" and command[1:3] == ["-np", "2"]
-    assert ("howmanygpus.train.start.task" in command) == (scheduler == "slurm")
+    assert ("howmanygpus.measure.launch.rank_process" in command) == (scheduler == "slurm")
 
 
 def test_one_machine_needs_no_srun(tmp_path):
-    command = build_command(make_spec(launcher="plain"), Placement(), tmp_path, "howmanygpus.train.loop.train", [])
-    assert command == [sys.executable, "-m", "howmanygpus.train.loop.train"]
+    command = build_command(make_spec(launcher="plain"), Placement(), tmp_path, "howmanygpus.measure.loop.train", [])
+    assert command == [sys.executable, "-m", "howmanygpus.measure.loop.train"]
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_an_attempt_whose_job_is_gone_is_settled(tmp_path, monkeypatch):
         (tmp_path / name / "attempt.json").write_text(json.dumps(record | found | {"job": job}))
     answers = {name: Job(name, "TIMEOUT", time_limit="01:00:00") for name in ("ended", "terminated", "crashed")}
     answers |= {"lost": Job("lost", "NODE_FAIL", nodes="n1"), "alive": Job("alive", "RUNNING")}
-    monkeypatch.setattr("howmanygpus.train.start.settling.look_up", answers.get)
+    monkeypatch.setattr("howmanygpus.site.jobs.completing.look_up", answers.get)
     assert {path.parent.name for path in complete_attempts(tmp_path)} == {"lost", "forgotten"}
     found = {path.parent.name: json.loads(path.read_text())["status"] for path in tmp_path.glob("*/attempt.json")}
     assert found == {

@@ -10,7 +10,7 @@ from snakemake import report
 from snakemake.dag import DAG
 from snakemake_interface_common.exceptions import WorkflowError
 
-from howmanygpus.snakemake_patches import executor, failing, interrupting, patching, planning, states
+from howmanygpus.invocation import executor, failing, interrupting, job_states, patches, versions
 from project import ROOT
 
 PATCHES = [(DAG, "bfs"), (DAG, "update_needrun"), (report, "auto_report")]
@@ -23,31 +23,31 @@ def upstream(monkeypatch):
     """Start each test with the packages' own functions, and restore them after it."""
     for owner, name in PATCHES:
         function = getattr(owner, name)
-        assert not hasattr(function, patching.MARK)
+        assert not hasattr(function, versions.MARK)
         monkeypatch.setattr(owner, name, function)
 
 
-@pytest.mark.parametrize("package", patching.TESTED)
+@pytest.mark.parametrize("package", versions.TESTED)
 def test_an_untested_version_is_named_with_the_remedy(monkeypatch, package):
-    assert patching.list_untested() == []
-    installed = patching.version
-    monkeypatch.setattr(patching, "version", lambda each: "10.1.0" if each == package else installed(each))
-    (words,) = patching.list_untested()
-    assert f"{package} 10.1.0" in words and patching.TESTED[package] in words and "envs/workflow.txt" in words
+    assert versions.list_untested() == []
+    installed = versions.version
+    monkeypatch.setattr(versions, "version", lambda each: "10.1.0" if each == package else installed(each))
+    (words,) = versions.list_untested()
+    assert f"{package} 10.1.0" in words and versions.TESTED[package] in words and "envs/workflow.txt" in words
 
 
 def test_the_pinned_versions_are_tested_ones():
     pins = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "envs" / "workflow.txt").read_text(), flags=re.MULTILINE))
-    for package, tested in patching.TESTED.items():
+    for package, tested in versions.TESTED.items():
         assert SpecifierSet(tested).contains(pins[package])
 
 
 @each_patch
 def test_a_patch_that_is_applied_twice_is_applied_once(owner, name):
     before = getattr(owner, name)
-    planning.apply()
+    patches.apply()
     once = getattr(owner, name)
-    planning.apply()
+    patches.apply()
     assert getattr(owner, name) is once and once.__wrapped__ is before
 
 
@@ -65,16 +65,16 @@ def decorate(function):
 def test_a_function_that_is_decorated_already_is_patched(monkeypatch, owner, name):
     decorated = decorate(getattr(owner, name))
     monkeypatch.setattr(owner, name, decorated)
-    planning.apply()
-    assert hasattr(getattr(owner, name), patching.MARK) and getattr(owner, name).__wrapped__ is decorated
+    patches.apply()
+    assert hasattr(getattr(owner, name), versions.MARK) and getattr(owner, name).__wrapped__ is decorated
 
 
 @each_patch
 def test_a_patch_below_the_decorator_of_another_library_is_enough(monkeypatch, owner, name):
-    planning.apply()
+    patches.apply()
     decorated = decorate(getattr(owner, name))
     monkeypatch.setattr(owner, name, decorated)
-    planning.apply()
+    patches.apply()
     assert getattr(owner, name) is decorated
 
 
@@ -83,11 +83,11 @@ def test_a_patch_below_the_decorator_of_another_library_is_enough(monkeypatch, o
 def test_a_foreign_function_is_refused(monkeypatch, owner, name, foreign):
     monkeypatch.setattr(owner, name, foreign)
     with pytest.raises(WorkflowError, match=rf"{owner.__name__}\.{name} is .*envs/workflow\.txt"):
-        planning.apply()
+        patches.apply()
     assert getattr(owner, name) is foreign
 
 
-@pytest.mark.parametrize("module", [planning, interrupting, states, failing, executor])
+@pytest.mark.parametrize("module", [patches, interrupting, job_states, failing, executor])
 def test_a_module_and_the_page_for_the_maintainers_name_the_same_issues(module):
     name = module.__name__.rpartition(".")[2]
     page = (ROOT / "docs" / "upstream.md").read_text()

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.train.input.description import read_description
-from howmanygpus.train.input.writing import write_data
-from howmanygpus.train.start.staging import stage
+from howmanygpus.measure.input.description import read_description
+from howmanygpus.measure.input.writing import write_data
+from howmanygpus.measure.launch.staging import stage
 from specs import make_data
 
 

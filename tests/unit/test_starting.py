@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from howmanygpus.call.starting import refuse_to_start
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
+from howmanygpus.invocation.starting import refuse_to_start
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.plan import Plan
 from project import study
 
 LOCAL = Machine("profiles/local/machine.yaml", {"cpu": Device(8, 1)})

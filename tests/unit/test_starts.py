@@ -8,14 +8,14 @@ import pytest
 import yaml
 from safetensors.numpy import save_file
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.networks import list_pretrained, read_model
-from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.study.check_initial_weights import list_shapes
-from howmanygpus.train.models.conversion import read_published
-from howmanygpus.train.models.initialization import draw_weights
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.measure.models.conversion import read_published
+from howmanygpus.measure.models.initialization import draw_weights
+from howmanygpus.measure.spec import RunSpec
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.check_initial_weights import list_shapes
+from howmanygpus.study.networks import list_pretrained, read_model
+from howmanygpus.study.plan import Plan
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

@@ -8,13 +8,13 @@ import psutil
 import pytest
 
 from ending import kill_those_left
-from howmanygpus.train.host.processes import stop_process_tree
+from howmanygpus.measure.host.processes import stop_process_tree
 from project import ROOT
 
 RUN = """
 import os, sys, time
 from pathlib import Path
-from howmanygpus.train.host.processes import start_processes, stop_descendants
+from howmanygpus.measure.host.processes import start_processes, stop_descendants
 
 child = start_processes(["bash", "-c", sys.argv[1]], dict(os.environ), [min(os.sched_getaffinity(0))])
 while not Path("ready").exists():

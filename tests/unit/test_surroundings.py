@@ -4,10 +4,10 @@ import os
 
 import pytest
 
+from howmanygpus.measure.host.placement import Placement
+from howmanygpus.measure.launch.environment import build_environment
+from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.surroundings.environment import KEEP, LEFT_OUT, PASSIVE, build_surroundings, build_unmeasured
-from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.program.spec import ProgramSpec
-from howmanygpus.train.start.environment import build_environment
 from shells import RUBBISH, TOKENS
 from specs import make_spec
 

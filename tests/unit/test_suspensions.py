@@ -17,9 +17,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from howmanygpus.report.outcomes import has_failed
-from howmanygpus.train.host import telemetry
-from howmanygpus.train.host.telemetry import (
+from howmanygpus.measure.host import telemetry
+from howmanygpus.measure.host.telemetry import (
     FROZEN_S,
     Telemetry,
     check_frozen,
@@ -27,12 +26,13 @@ from howmanygpus.train.host.telemetry import (
     get_gaps_path,
     get_node_path,
 )
+from howmanygpus.report.outcomes import has_failed
 from project import ROOT
 
 SAMPLER = """
 import select, sys
 from pathlib import Path
-from howmanygpus.train.host.telemetry import Telemetry, get_node_path
+from howmanygpus.measure.host.telemetry import Telemetry, get_node_path
 
 with Telemetry(get_node_path(Path(sys.argv[1]), 0), [], interval_s=0.05):
     print("samples", flush=True)

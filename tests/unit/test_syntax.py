@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.plan.invalidation import syntax
-from howmanygpus.plan.invalidation.syntax import read_code
+from howmanygpus.study.invalidation import syntax
+from howmanygpus.study.invalidation.syntax import read_code
 from project import ROOT
 
 CODE = """
@@ -82,7 +82,7 @@ def test_other_pythons_of_this_machine_find_the_same():
     if not (pythons := find_other_pythons()):
         pytest.skip("this machine has no other Python from 3.11 on")
     files = sorted(str(path) for path in (ROOT / "workflow").rglob("*.py"))
-    hashes = "import json, sys\nfrom pathlib import Path\nfrom howmanygpus.plan.invalidation.syntax import read_code\n"
+    hashes = "import json, sys\nfrom pathlib import Path\nfrom howmanygpus.study.invalidation.syntax import read_code\n"
     hashes += "print(json.dumps([read_code(Path(path)).digest for path in json.load(sys.stdin)]))"
     places = os.pathsep.join([str(ROOT / "workflow" / "lib"), sysconfig.get_paths()["purelib"]])
     for python in pythons:

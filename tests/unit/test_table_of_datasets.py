@@ -2,10 +2,10 @@
 
 import json
 
+from howmanygpus.measure.input.writing import write_data
 from howmanygpus.prepare.checks.remarks import write_remarks
 from howmanygpus.report.answer.study import describe_data, describe_remarks
 from howmanygpus.report.tables import datasets
-from howmanygpus.train.input.writing import write_data
 from specs import make_data, make_spec
 from stored import collect, plan_of
 

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report.answer import answer
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.files import read_table, write_table
@@ -19,7 +19,7 @@ from howmanygpus.report.tables.protocols import COLUMNS as PROTOCOLS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy, summarize_time_to_accuracy
-from howmanygpus.train.start.settling import complete_attempts
+from howmanygpus.site.jobs.completing import complete_attempts
 from records import make_run
 from specs import make_spec
 from stored import FIXED, QUALITY, collect, plan_of, store_run, write_attempt

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.start import spawn, task
-from howmanygpus.train.start.endings import read_crash
-from howmanygpus.train.start.rendezvous import open_rendezvous, read_all
-from howmanygpus.train.start.staging import STAGED
+from howmanygpus.measure.host.placement import Placement
+from howmanygpus.measure.launch import rank_process, spawn
+from howmanygpus.measure.launch.rendezvous import open_rendezvous, read_all
+from howmanygpus.measure.launch.staging import STAGED
+from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.site.jobs.endings import read_crash
 from project import ROOT
 from specs import make_spec
 
@@ -26,8 +26,8 @@ COPYING_S = 0.5
 def prepare(folder: Path, rank: int, seen: Path) -> None:
     """Prepare one of two processes, of which the second one copies for longer. Writes what the process did and saw."""
     os.environ |= {"HOWMANYGPUS_RANK": str(rank), "HOWMANYGPUS_LOCAL_RANK": "0", "HOWMANYGPUS_WORLD_SIZE": "2"}
-    did, telemetry, wait_for_all = [], [], task.wait_for_all
-    task.start_telemetry = lambda folder, node, num_cores, gpu_uuids: telemetry.append((node, num_cores))
+    did, telemetry, wait_for_all = [], [], rank_process.wait_for_all
+    rank_process.start_telemetry = lambda folder, node, num_cores, gpu_uuids: telemetry.append((node, num_cores))
 
     def wait(*arguments):
         others = wait_for_all(*arguments)
@@ -39,9 +39,9 @@ def prepare(folder: Path, rank: int, seen: Path) -> None:
         time.sleep(COPYING_S * rank)
         return Path(scratch) / data_dir, COPYING_S * rank
 
-    task.wait_for_all, task.stage = wait, stage
+    rank_process.wait_for_all, rank_process.stage = wait, stage
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # as SLURM binds a task
-    task.prepare(folder, SPEC, Placement("slurm", scratch="/scratch", bind_cores=False))
+    rank_process.prepare(folder, SPEC, Placement("slurm", scratch="/scratch", bind_cores=False))
     staging_s = [process.get("staging_s") for process in read_all(folder)]
     seen.write_text(json.dumps([did, staging_s, os.environ[STAGED], telemetry]))
 
@@ -90,7 +90,15 @@ def test_a_process_that_the_kernel_kills_is_named_with_its_signal(tmp_path):
     attempt.path.mkdir()
     meeting = open_rendezvous(attempt.path, SPEC, Placement(bind_cores=False))
     folders = [str(ROOT / "workflow" / "lib"), str(tmp_path)]
-    command = [sys.executable, "-m", "howmanygpus.train.start.spawn", "--num-processes", "2", "--folder", str(meeting)]
+    command = [
+        sys.executable,
+        "-m",
+        "howmanygpus.measure.launch.spawn",
+        "--num-processes",
+        "2",
+        "--folder",
+        str(meeting),
+    ]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(folders)}
     ended = subprocess.run([*command, "killed"], env=environment, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 128 + 9, ended.stderr

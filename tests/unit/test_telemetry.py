@@ -8,8 +8,8 @@ import time
 import pynvml
 import pytest
 
-from howmanygpus.train.host import telemetry
-from howmanygpus.train.host.telemetry import Telemetry, find_problem, get_node_path, merge_nodes
+from howmanygpus.measure.host import telemetry
+from howmanygpus.measure.host.telemetry import Telemetry, find_problem, get_node_path, merge_nodes
 from messages import says
 from nvml import FakeGpu, FakeNvml
 

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.measure.host.placement import Placement
+from howmanygpus.measure.launch.environment import build_environment
+from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.surroundings.environment import LEFT_OUT
-from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.start.environment import build_environment
 from project import ROOT
 from specs import make_spec
 
@@ -32,7 +32,7 @@ def test_the_page_names_variables_that_the_launcher_sets(monkeypatch, kind):
 
 def test_the_page_names_variables_that_backends_set():
     found = set()
-    for path in (ROOT / "workflow/lib/howmanygpus/train/frameworks").rglob("*.py"):
+    for path in (ROOT / "workflow/lib/howmanygpus/measure/frameworks").rglob("*.py"):
         text = path.read_text()
         found |= set(re.findall(r'environ\["(\w+)"\] = ', text))
         found |= set(re.findall(r'environ\.setdefault\(\s*"(\w+)"', text))

@@ -10,15 +10,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from calling import work_without_calls
-from howmanygpus.call.measured import sum_device_hours
-from howmanygpus.ledger import recording
-from howmanygpus.ledger.recording import recorded, share_by_seconds
-from howmanygpus.ledger.settling import complete_and_list_jobs
+from howmanygpus.invocation.run_results import sum_device_hours
+from howmanygpus.measure.host.machine_lock import HELD, take_turn
+from howmanygpus.measure.host.messages import VARIABLE
 from howmanygpus.report.accounting import account
 from howmanygpus.report.tables.jobs import count_hours, tabulate
-from howmanygpus.train.host.telling import VARIABLE
-from howmanygpus.train.start.calls import print_job_messages
-from howmanygpus.train.turns import HELD, take_turn
+from howmanygpus.site.jobs import ledger
+from howmanygpus.site.jobs.invocations import print_job_messages
+from howmanygpus.site.jobs.ledger import complete_and_list_jobs, recorded, share_by_seconds
 from project import ROOT
 from specs import make_spec
 from stored import plan_of
@@ -29,7 +28,7 @@ WAIT_S, HOLD_S = 1.5, 0.5
 HOLDER = """
 import sys, time
 from pathlib import Path
-from howmanygpus.train.turns import take_turn
+from howmanygpus.measure.host.machine_lock import take_turn
 
 with take_turn(Path(sys.argv[1]), "results/runs/theirs"):
     print("holds", flush=True)
@@ -110,7 +109,7 @@ def test_a_job_that_never_held_the_machine_costs_nothing():
 def test_a_record_of_an_earlier_version_counts_from_start_to_end():
     with recorded("gate", "g", SIZE, packed=False, framework="f"):
         pass
-    (path,) = recording.JOBS.rglob("*.json")
+    (path,) = ledger.JOBS.rglob("*.json")
     record = json.loads(path.read_text())
     older = {key: value for key, value in record.items() if key not in ("held_s", "holding_since")}
     path.write_text(json.dumps(older | {"started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T01:00:00Z"}))

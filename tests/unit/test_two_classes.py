@@ -8,15 +8,15 @@ import pytest
 from sklearn import metrics
 
 from figured import make_tables
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.plan import Plan
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.gate.cross_entropy import softmax_cross_entropy
+from howmanygpus.measure.loop.evaluation import PredictionStore, merge_predictions, score
 from howmanygpus.report.answer.accuracy import answer_accuracy
 from howmanygpus.report.metrics import accuracy, roc_auc, test_loss
-from howmanygpus.report.quality.predictions import Predictions, guess, read_predictions
+from howmanygpus.report.predictions import Predictions, guess, read_predictions
 from howmanygpus.report.tables import class_auc, datasets
-from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions, score
-from howmanygpus.train.parity.cross_entropy import softmax_cross_entropy
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.plan import Plan
 from project import study
 from specs import make_spec
 from stored import collect, plan_of, store_run

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from howmanygpus.environments.uv import install_packages, read_pip_settings, translate
+from howmanygpus.site.environments.uv import install_packages, read_pip_settings, translate
 
 FILE = """
 [global]

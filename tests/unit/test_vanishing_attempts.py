@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from calling import work_without_calls
-from howmanygpus.call import attempts
-from howmanygpus.plan.cluster import retrying
+from howmanygpus.invocation import attempts
 from howmanygpus.report import outcomes
+from howmanygpus.site import retrying
+from howmanygpus.site.jobs import attempts as launching
+from howmanygpus.site.jobs import completing, invocations
+from howmanygpus.site.jobs.attempts import replace_older_attempts
+from howmanygpus.site.jobs.completing import ATTEMPTS, OWNER, REPLACED, Owner, complete_attempts, list_running_attempts
 from howmanygpus.site.slurm import Job
-from howmanygpus.train.start import attempts as launching
-from howmanygpus.train.start import calls, settling
-from howmanygpus.train.start.attempts import replace_older_attempts
-from howmanygpus.train.start.settling import ATTEMPTS, OWNER, REPLACED, Owner, complete_attempts, list_running_attempts
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,9 @@ def write_attempt(name: str, job: str, owner: str | None = None) -> Path:
     attempt = ATTEMPTS / "run" / name
     attempt.mkdir(parents=True)
     host, pid = os.uname().nodename, os.getpid()
-    Owner("here", calls.identify_folder(), None, owner, host, pid, calls.read_start_ticks(pid)).write(attempt / OWNER)
+    Owner("here", invocations.identify_folder(), None, owner, host, pid, invocations.read_start_ticks(pid)).write(
+        attempt / OWNER
+    )
     (attempt / "attempt.json").write_text(json.dumps({"status": "running", "reason": "", "job": {"id": job}}))
     return attempt
 
@@ -57,7 +59,7 @@ def test_an_attempt_that_vanishes_does_not_work(monkeypatch):
 @pytest.mark.parametrize("file", ["attempt.json", OWNER])
 def test_an_attempt_that_vanishes_is_not_settled(monkeypatch, file):
     stays, vanishes = write_attempt("stays", "7"), write_attempt("vanishes", "8")
-    monkeypatch.setattr(settling, "look_up", lambda job: Job(job, "TIMEOUT"))
+    monkeypatch.setattr(completing, "look_up", lambda job: Job(job, "TIMEOUT"))
     vanish(monkeypatch, vanishes, file)
     assert complete_attempts() == [stays / "attempt.json"]
     assert not vanishes.exists()
@@ -71,7 +73,7 @@ def test_output_written_during_the_query_of_slurm_is_kept(monkeypatch):
         path.write_text(json.dumps(last_words))
         return Job(job, "FAILED")
 
-    monkeypatch.setattr(settling, "look_up", look_up)
+    monkeypatch.setattr(completing, "look_up", look_up)
     assert complete_attempts() == [] and json.loads(path.read_text()) == last_words
 
 
@@ -80,7 +82,7 @@ def test_the_job_of_an_older_attempt_is_cancelled_if_it_is_no_packed_one(monkeyp
     """The allocation of a packed attempt may be an interactive one of the user's, or do other runs."""
     told: list[str] = []
     monkeypatch.setattr(launching, "cancel", told.extend)
-    monkeypatch.setattr(settling, "find_job", lambda job_id: Job(job_id, "RUNNING"))
+    monkeypatch.setattr(completing, "find_job", lambda job_id: Job(job_id, "RUNNING"))
     stays, vanishes = write_attempt("stays", "7", owner=older), write_attempt("vanishes", "8", owner="8")
     vanish(monkeypatch, vanishes, OWNER)
     replace_older_attempts("run", replace(Owner.read(stays / OWNER), job=job))
@@ -119,45 +121,45 @@ def test_attempts_that_were_set_aside_are_not_reported(monkeypatch):
 @pytest.fixture
 def ended() -> Path:
     """Return the file of a call that sorts first and is no longer there when a later one is read."""
-    calls.announce("ended")
-    calls.announce("mine")
-    return calls.CALLS / "ended.json"
+    invocations.announce("ended")
+    invocations.announce("mine")
+    return invocations.CALLS / "ended.json"
 
 
 def test_a_call_that_ends_does_not_live(monkeypatch, ended):
     vanish(monkeypatch, ended, ended.name)
-    assert [call.name for call in calls.list_living_calls()] == ["mine"]
+    assert [call.name for call in invocations.list_living_calls()] == ["mine"]
 
 
 def test_a_call_of_another_host_that_ends_while_its_file_is_judged_does_not_live(monkeypatch, ended):
     ended.write_text(json.dumps(json.loads(ended.read_text()) | {"host": "elsewhere"}))
-    find_now = calls._read_file_system_time
+    find_now = invocations._read_file_system_time
     monkeypatch.setattr(
-        calls, "_read_file_system_time", lambda folder: (ended.unlink(missing_ok=True), find_now(folder))[1]
+        invocations, "_read_file_system_time", lambda folder: (ended.unlink(missing_ok=True), find_now(folder))[1]
     )
-    assert [call.name for call in calls.list_living_calls()] == ["mine"]
+    assert [call.name for call in invocations.list_living_calls()] == ["mine"]
 
 
 def test_a_call_that_ends_has_no_jobs(monkeypatch, ended, folder):
-    monkeypatch.setattr(calls, "list_jobs", lambda names, own: names)
+    monkeypatch.setattr(invocations, "list_jobs", lambda names, own: names)
     vanish(monkeypatch, ended, ended.name)
-    assert calls.list_jobs_of_folder(folder) == ["mine"]
+    assert invocations.list_jobs_of_folder(folder) == ["mine"]
 
 
 def test_a_file_that_a_killed_call_left_half_written_has_no_jobs(monkeypatch, ended, folder):
-    monkeypatch.setattr(calls, "list_jobs", lambda names, own: names)
+    monkeypatch.setattr(invocations, "list_jobs", lambda names, own: names)
     ended.with_name(".half.json.abcd1234").touch()
-    assert calls.list_jobs_of_folder(folder) == ["ended", "mine"]
+    assert invocations.list_jobs_of_folder(folder) == ["ended", "mine"]
 
 
 def test_a_call_that_ends_is_not_marked_as_killed(monkeypatch, ended):
     ended.write_text(json.dumps(json.loads(ended.read_text()) | {"pid": 2**30}))
-    read_start_ticks = calls.read_start_ticks
+    read_start_ticks = invocations.read_start_ticks
 
     def end(pid: int) -> int | None:
         ended.unlink(missing_ok=True)
         return read_start_ticks(pid)
 
-    monkeypatch.setattr(calls, "read_start_ticks", end)
-    calls.announce("next")
-    assert sorted(path.name for path in calls.CALLS.iterdir()) == ["mine.json", "next.json"]
+    monkeypatch.setattr(invocations, "read_start_ticks", end)
+    invocations.announce("next")
+    assert sorted(path.name for path in invocations.CALLS.iterdir()) == ["mine.json", "next.json"]

@@ -5,8 +5,8 @@ from datetime import datetime
 
 import pytest
 
-from howmanygpus.call import waiting
-from howmanygpus.call.waiting import Watch, describe_queue
+from howmanygpus.invocation import waiting
+from howmanygpus.invocation.waiting import Watch, describe_queue
 from howmanygpus.site.slurm import Job
 from pretending import pretend, show
 

@@ -7,9 +7,9 @@ import zipfile
 
 import pytest
 
-from howmanygpus.environments import site
-from howmanygpus.environments.pins import read_requirements
-from howmanygpus.environments.wheelhouse import (
+from howmanygpus.site.environments import site
+from howmanygpus.site.environments.pins import read_requirements
+from howmanygpus.site.environments.wheelhouse import (
     WheelhouseError,
     describe_target,
     install_all,
@@ -139,7 +139,7 @@ def test_frameworks_are_found_in_the_first_python_that_has_them(monkeypatch):
 
 
 def test_every_environment_of_the_registry_can_be_looked_for():
-    from howmanygpus.plan.check_gpu import list_environments
+    from howmanygpus.study.check_gpu import list_environments
 
     for kind in ("cpu", "cuda"):
         names = {name.rpartition("-")[0] for name in list_environments(kind)}

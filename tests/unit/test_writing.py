@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from howmanygpus.train.input.description import read_description, verify_data
-from howmanygpus.train.input.prepared import ARRAYS, open_data
-from howmanygpus.train.input.writing import write_data, write_prepared
+from howmanygpus.measure.input.description import read_description, verify_data
+from howmanygpus.measure.input.prepared import ARRAYS, open_data
+from howmanygpus.measure.input.writing import write_data, write_prepared
 from specs import make_data
 
 

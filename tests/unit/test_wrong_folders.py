@@ -81,7 +81,7 @@ FOLDERS = {
         {},
         's.model: "./net" has a parameters.py that cannot be imported (ModuleNotFoundError: No module named '
         "'torch_is_not_here' in parameters.py, line 1); correct it; it can import numpy, "
-        "howmanygpus.train.models and files "
+        "howmanygpus.measure.models and files "
         "of the folder, but no framework",
     ),
     "no function parameters": (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.plan import Plan
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.study.plan import Plan
 from refusing import CPU
 
 STUDIES: list[tuple[dict, str]] = [

@@ -17,9 +17,9 @@ def assign_devices(spec, bind_cores=True):
     cores = list_cores()
     return Assignment([[cores[device % len(cores)]] for device in range(spec.devices_per_node)], [])
 """
-"""Code appended to train/host/devices.py of a copy: devices share the cores that there are."""
+"""Code appended to measure/host/devices.py of a copy: devices share the cores that there are."""
 EIGHT_CORES = "\n\ndef _count_cores() -> int:\n    return 8\n"
-"""Code appended to plan/config/machine.py of a copy: the machine then has eight devices."""
+"""Code appended to site/machine.py of a copy: the machine then has eight devices."""
 RATES = {
     "sleeping/base/gpus1_": {"step_s": 0.06},
     "sleeping/base/gpus2_": {"step_s": 0.065},
@@ -58,8 +58,8 @@ def project(project, prepared):
     """Return a project on a machine of eight devices."""
     project.take_prepared(prepared)
     project.leave_figures_blank()
-    project.edit("workflow/lib/howmanygpus/plan/config/machine.py", EIGHT_CORES)
-    project.edit("workflow/lib/howmanygpus/train/host/devices.py", SHARED_CORES)
+    project.edit("workflow/lib/howmanygpus/site/machine.py", EIGHT_CORES)
+    project.edit("workflow/lib/howmanygpus/measure/host/devices.py", SHARED_CORES)
     project.behave(**BEHAVIOURS)
     return project
 

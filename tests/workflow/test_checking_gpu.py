@@ -11,7 +11,7 @@ import yaml
 
 from project import ROOT, Project
 
-SITE, PLAN = "workflow/lib/howmanygpus/environments/site.py", "workflow/lib/howmanygpus/plan/check_gpu.py"
+SITE, PLAN = "workflow/lib/howmanygpus/site/environments/site.py", "workflow/lib/howmanygpus/study/check_gpu.py"
 FOUND_HERE = """
 IMPORTS["fake"], COUNTS["fake"] = "import json as framework; framework.__version__ = '1.5'", "1"
 """

@@ -85,10 +85,10 @@ NEW, GENERATED = "new", "generated"
 EXTENSIONS: dict[str, dict[str, str | Edit]] = {
     "framework": {
         "train/frameworks/<family>/<strategy>.py": NEW,
-        "plan/frameworks.py": append(REGISTRY_ENTRY),
+        "registry.py": append(REGISTRY_ENTRY),
         "envs/<environment>.txt": NEW,
         "config/all_frameworks.yaml": replace("      - chainer_mn\n", "      - chainer_mn\n      - toy\n"),
-        "workflow/lib/howmanygpus/environments/site.py": append(FOUND_BY),
+        "workflow/lib/howmanygpus/site/environments/site.py": append(FOUND_BY),
         "config/README.md": GENERATED,
         "profiles/README.md": GENERATED,
         "train/frameworks/<family>/__init__.py": NEW,
@@ -106,7 +106,7 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
     "layer": {"train/frameworks/<family>/layers/<layer>.py": NEW, "train/models/<model>/<family>.py": NEW},
     "key of the config": {
         SETTINGS: declare('not_gated("no framework looks at it")'),
-        "train/spec.py": insert("    toy_setting: int\n", "    optimizer: OptimizerSpec\n"),
+        "measure/spec.py": insert("    toy_setting: int\n", "    optimizer: OptimizerSpec\n"),
         "config/README.md": GENERATED,
     },
     "table": {"report/tables/<table>.py": NEW},
@@ -114,8 +114,8 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
     "metric": {"report/metrics/<metric>.py": NEW},
     "loader": {
         "train/frameworks/<family>/<loader>.py": NEW,
-        "plan/loaders.py": append(LOADER_ENTRY),
-        "plan/frameworks.py": replace(
+        "study/loaders.py": append(LOADER_ENTRY),
+        "registry.py": replace(
             'environments={"cpu": "toy-cpu"},', 'environments={"cpu": "toy-cpu"},\n    native_loader="toys.toy_loader",'
         ),
         "config/README.md": GENERATED,

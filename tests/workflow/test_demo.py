@@ -15,7 +15,7 @@ from project import ODD_FOLDER, Project
 
 pytestmark = pytest.mark.quick
 FEWER = {"inputs": ["arrays"], "per_device_batch_size": [64], "scaling": "weak", "repeats": 1, "epochs": 2}
-LIBRARY = "workflow/lib/howmanygpus/train"
+LIBRARY = "workflow/lib/howmanygpus/measure"
 PYTORCH, KERAS = "digits/pytorch_ddp/", "digits/keras_mirrored/"
 COMMAND = ["make", "--old-file", ".venv/installed", "demo"]
 PATIENCE_S = 900

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-from howmanygpus.plan.parity import MAX_GATE_DEVICES
+from howmanygpus.study.gate_cells import MAX_GATE_DEVICES
 from project import LISTED, ROWS, study
 
 BF16 = """
@@ -35,7 +35,7 @@ def test_a_framework_that_fails_is_trained_only_where_parity_is_not_required(pro
     assert {status for status, _ in read_statuses(project).values()} == {"completed"}
     assert "failed" in project.read("results/tables/small/runs.tsv"), "the verdict stands beside the numbers"
 
-    project.edit("workflow/lib/howmanygpus/report/parity/judge.py", "\nNEW = 1\n")
+    project.edit("workflow/lib/howmanygpus/gate/judge.py", "\nNEW = 1\n")
     assert "check_parity" in project.planned() and project.planned_runs() == [], "a changed gate trains nothing"
 
 
@@ -93,7 +93,7 @@ def test_a_loss_that_is_not_finite_is_a_verdict(project, environment_python):
 def test_bf16_waits_for_the_verdict_in_fp32(project, environment_python):
     """No run asks for fp32, but one start observes both, and the verdict on bf16 names that in fp32."""
     environment_python("pytorch-cpu")
-    project.edit("workflow/lib/howmanygpus/plan/frameworks.py", BF16)
+    project.edit("workflow/lib/howmanygpus/registry.py", BF16)
     project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1], precision=["bf16"], parity="required"))
     planned = project.snakemake("--dry-run", *LISTED, *ROWS)
     assert "Exception" not in planned, "each verdict matches one rule"

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from forking import listen_to_ctrl_c
-from howmanygpus.snakemake_patches.interrupting import ENDING, INTERRUPTIONS, Interruptible
+from howmanygpus.invocation.interrupting import ENDING, INTERRUPTIONS, Interruptible
 from project import ROOT, run_snakefile
 
 SNAKEFILE = """
 import os, signal
-from howmanygpus.snakemake_patches import interrupting
+from howmanygpus.invocation import interrupting
 from snakemake.logging import logger
 
 was_pressed = False
@@ -65,7 +65,7 @@ PRESSES = {"a rule's function": "press()", "a log message": "log_and_press()"}
 
 PRESSED_AGAIN = """
 import os
-from howmanygpus.snakemake_patches import interrupting
+from howmanygpus.invocation import interrupting
 
 os.environ.setdefault("PRESSED", str(os.getpid()))
 
@@ -82,7 +82,7 @@ rule all:
 """Here the job presses Ctrl-C, and two more times while Snakemake waits for the job's end."""
 PRESSED_WHILE_PLANNING = """
 import os, signal
-from howmanygpus.snakemake_patches import interrupting
+from howmanygpus.invocation import interrupting
 
 interrupting.end_without_traceback()
 os.kill(os.getpid(), signal.SIGINT)
@@ -93,7 +93,7 @@ rule all:
 """
 TERMINATED_IN_A_LOCK = """
 import os, signal
-from howmanygpus.snakemake_patches import interrupting
+from howmanygpus.invocation import interrupting
 from snakemake.scheduling.job_scheduler import JobScheduler
 
 upstream = JobScheduler.update_available_resources

@@ -48,7 +48,7 @@ def test_a_second_call_does_nothing(finished):
 
 
 def test_editing_a_constant_of_a_strategy_reruns_exactly_its_runs(copy):
-    copy.edit("workflow/lib/howmanygpus/train/frameworks/torch/ddp.py", CONSTANT)
+    copy.edit("workflow/lib/howmanygpus/measure/frameworks/torch/ddp.py", CONSTANT)
     runs = [run for run in ALL_RUNS if "/sleeping/" in run]
     assert copy.planned() == sorted([*runs, "leave_unchecked", "write_parity_page", *analysis_of("first", "second")])
 
@@ -68,13 +68,13 @@ def test_editing_one_strategy_reruns_its_runs_and_only_once(copy):
     "path", ["loop/loop.py", "frameworks/fake/dozing.py", "frameworks/torch/ddp.py", "models/small_cnn/parameters.py"]
 )
 def test_editing_comments_and_docstrings_reruns_nothing(copy, path):
-    copy.edit(f"workflow/lib/howmanygpus/train/{path}", READ_BY_PEOPLE)
+    copy.edit(f"workflow/lib/howmanygpus/measure/{path}", READ_BY_PEOPLE)
     assert copy.planned() == []
 
 
 def test_editing_what_is_not_executed_while_a_run_is_measured_reruns_none(copy):
     """Also not the gate, whose verdict names a crash by the same code."""
-    explaining = [f"train/start/{name}" for name in ("endings", "settling", "calls", "attempts")]
+    explaining = [f"measure/launch/{name}" for name in ("endings", "settling", "calls", "attempts")]
     for name in (*explaining, "site/slurm", "surroundings/secrets", "surroundings/environment", "train/schema"):
         copy.edit(f"workflow/lib/howmanygpus/{name}.py", CONSTANT)
     assert copy.planned_runs() == [] and "leave_unchecked" not in copy.planned()
@@ -87,15 +87,15 @@ def replace_text(project: Project, path: str, old: str, new: str) -> None:
 
 
 def test_rewording_an_error_of_the_launcher_reruns_nothing(copy):
-    replace_text(copy, "train/start/launch.py", "the time limit of this run", "which is what the study allows")
+    replace_text(copy, "measure/launch/launch.py", "the time limit of this run", "which is what the study allows")
     assert copy.planned() == []
 
 
 def test_moving_a_module_to_another_folder_reruns_nothing(copy):
-    train = copy.folder / "workflow/lib/howmanygpus/train"
+    train = copy.folder / "workflow/lib/howmanygpus/measure"
     (train / "start/staging.py").rename(train / "input/staging.py")
-    for path in ("train/start/task.py", "train/loop/train.py"):
-        replace_text(copy, path, "howmanygpus.train.start.staging", "howmanygpus.train.input.staging")
+    for path in ("measure/launch/rank_process.py", "measure/loop/train.py"):
+        replace_text(copy, path, "howmanygpus.measure.launch.staging", "howmanygpus.measure.input.staging")
     assert copy.planned() == []
 
 
@@ -118,7 +118,7 @@ def test_editing_one_figure_draws_the_figures_again_and_makes_no_table(copy):
 
 
 def test_editing_the_loop_reruns_all_runs(copy):
-    copy.edit("workflow/lib/howmanygpus/train/loop/loop.py", CONSTANT)
+    copy.edit("workflow/lib/howmanygpus/measure/loop/loop.py", CONSTANT)
     assert copy.planned() == sorted([*ALL_RUNS, *GATE, *analysis_of("first", "second")])
 
 
@@ -200,7 +200,7 @@ def test_missing_runs_are_planned_beside_an_environment_that_is_built_again(copy
 
 
 def test_changed_initial_weights_rerun_the_runs_that_start_from_them(copy):
-    copy.edit("workflow/lib/howmanygpus/train/models/small_cnn/parameters.py", CONSTANT)
+    copy.edit("workflow/lib/howmanygpus/measure/models/small_cnn/parameters.py", CONSTANT)
     weights = ["initialize_weights"]
     assert copy.planned() == sorted([*weights, *ALL_RUNS, *analysis_of("first", "second")])
 

@@ -10,8 +10,8 @@ import time
 import psutil
 import pytest
 
-from howmanygpus.train.schema import read_record
-from howmanygpus.train.start.settling import complete_attempts
+from howmanygpus.measure.schema import read_record
+from howmanygpus.site.jobs.completing import complete_attempts
 from project import Project
 from specs import make_spec
 from training.launching import write_inputs
@@ -30,7 +30,7 @@ class Attempt:
         self.run_dir = project.folder / "run"
         if behaviour:
             project.behave(gpus1=behaviour)
-        command = [sys.executable, "-m", "howmanygpus.train.start.launch", "--attempt", str(self.attempt)]
+        command = [sys.executable, "-m", "howmanygpus.measure.launch.launch", "--attempt", str(self.attempt)]
         command += ["--run-dir", str(self.run_dir), "--deadline-s", str(deadline_s)]
         self.command, self.cwd = command, project.folder
         self.environment = project.environment() | {"PYTHONPATH": str(project.folder / "workflow" / "lib")}
@@ -78,7 +78,7 @@ def wait_for_end(pid, timeout_s=None):
         time.sleep(0.05)
     return False
 """
-"""Code appended to howmanygpus/train/host/processes.py, by which the deadline passes when the run is done."""
+"""Code appended to howmanygpus/measure/host/processes.py, by which the deadline passes when the run is done."""
 RUN_FILES = ["events.jsonl", "predictions.npz", "run.json", "telemetry.csv"]
 
 
@@ -130,7 +130,7 @@ def test_an_expected_outcome_is_published_and_exits_with_0(project, behaviour, s
 
 def test_a_dead_sampler_is_recorded_and_the_run_counts(project):
     """The source fails at its first sample, for which the run waits. Its rates do not need samples."""
-    project.edit("workflow/lib/howmanygpus/train/host/telemetry.py", FAILING_SAMPLE)
+    project.edit("workflow/lib/howmanygpus/measure/host/telemetry.py", FAILING_SAMPLE)
     attempt = Attempt(project, "wait_for_file")
     assert attempt.run() == 0
     assert attempt.run_record["status"] == "completed"
@@ -177,7 +177,7 @@ def test_the_deadline_ends_a_run_with_its_reason(project):
 
 
 def test_a_process_that_hangs_when_its_run_is_done_does_not_undo_it(project):
-    project.edit("workflow/lib/howmanygpus/train/host/processes.py", DEADLINE_AT_OUTCOME)
+    project.edit("workflow/lib/howmanygpus/measure/host/processes.py", DEADLINE_AT_OUTCOME)
     attempt = Attempt(project, "hang_at_end")
     assert attempt.run() == 0
     assert attempt.published == RUN_FILES and attempt.run_record["status"] == "completed"

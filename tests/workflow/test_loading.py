@@ -19,12 +19,14 @@ RECORDS = [f"results/runs/{run}/run.json" for run in RUNS]
 
 
 def give_dozing_a_loader(project: Project) -> None:
-    family = project.folder / "workflow" / "lib" / "howmanygpus" / "train" / "frameworks" / "fake"
-    project.edit("workflow/lib/howmanygpus/plan/frameworks.py", OWN_LOADER)
+    family = project.folder / "workflow" / "lib" / "howmanygpus" / "measure" / "frameworks" / "fake"
+    project.edit("workflow/lib/howmanygpus/registry.py", OWN_LOADER)
     project.edit(
-        "workflow/lib/howmanygpus/plan/loaders.py", '\nNATIVE_LOADERS["fake.loader"] = NativeLoader(("threads",))\n'
+        "workflow/lib/howmanygpus/study/loaders.py", '\nNATIVE_LOADERS["fake.loader"] = NativeLoader(("threads",))\n'
     )
-    text = "from howmanygpus.train.input.batches import TrainingBatches\n\n\nclass LOADER(TrainingBatches):\n    pass\n"
+    text = (
+        "from howmanygpus.measure.input.batches import TrainingBatches\n\n\nclass LOADER(TrainingBatches):\n    pass\n"
+    )
     (family / "loader.py").write_text(text)
 
 
@@ -58,7 +60,7 @@ def test_a_native_loader_is_named_only_in_the_record_of_its_run(finished):
 
 def test_a_second_call_does_nothing_and_an_edited_loader_reruns_its_runs(finished):
     assert finished.planned(*RECORDS) == []
-    loader = finished.folder / "workflow" / "lib" / "howmanygpus" / "train" / "frameworks" / "fake" / "loader.py"
+    loader = finished.folder / "workflow" / "lib" / "howmanygpus" / "measure" / "frameworks" / "fake" / "loader.py"
     code = loader.read_text()
     loader.write_text(code + "\nNEW = 1\n")
     try:

@@ -27,7 +27,7 @@ def project(tmp_path_factory, environment_record):
     for name in ("parameters.py", "torch.py"):
         (folder / name).write_text(read_example(name))
     project.take_environment(environment_record("pytorch-cpu"))
-    project.edit("workflow/lib/howmanygpus/train/parity/task.py", ONLY_SGD)
+    project.edit("workflow/lib/howmanygpus/gate/task.py", ONLY_SGD)
     (given,) = yaml.safe_load(read_example("folder study"))["studies"].values()
     project.write_config(own=given | {"frameworks": ["pytorch_ddp"], "devices": ["cpu"], "epochs": 1})
     project.snakemake(*ROWS)

@@ -40,7 +40,7 @@ def project(tmp_path_factory, environment_record):
     shutil.copy2(ROOT / "examples" / "model" / "keras_net.py", project.folder / "keras_net.py")
     for name in ("pytorch-cpu", "horovod-pytorch-cpu", "tensorflow-cpu"):
         project.take_environment(environment_record(name))
-    project.edit("workflow/lib/howmanygpus/train/parity/task.py", ONLY_SGD)
+    project.edit("workflow/lib/howmanygpus/gate/task.py", ONLY_SGD)
     in_keras = own_study(model="keras_net.py", frameworks=["keras_mirrored"], num_gpus=[2])
     project.write_config(own=own_study(), in_keras=in_keras)
     project.snakemake(*ROWS, timeout_s=900)
@@ -128,7 +128,7 @@ def test_runs_start_from_a_file_with_all_arrays(project, tmp_path):
 
 def test_devices_that_exchange_nothing_fail_and_are_reported(project, tmp_path):
     copy = project.copy_to(tmp_path / "faulty")
-    copy.edit("workflow/lib/howmanygpus/train/frameworks/torch/ddp.py", ALONE)
+    copy.edit("workflow/lib/howmanygpus/measure/frameworks/torch/ddp.py", ALONE)
     copy.write_config(own=own_study(frameworks=["pytorch_ddp"], num_gpus=[2]))
     shutil.rmtree(copy.folder / "results" / "parity" / "observed")
     for path in find_verdicts(copy, NET):

@@ -5,7 +5,7 @@ from pathlib import Path
 from project import LISTED, RUNS, run_snakefile, study
 
 SNAKEFILE = """
-from howmanygpus.snakemake_patches import planning
+from howmanygpus.invocation import planning
 
 {patch}
 
@@ -65,5 +65,5 @@ def test_a_changed_setting_is_noticed_beside_a_changed_gate(project):
     project.write_config(small=study(**values, steps=30))
     run = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
     assert project.planned(*RUNS, *GATE) == ["leave_unchecked", run]
-    project.edit("workflow/lib/howmanygpus/snakemake_patches/planning.py", UNPATCHED)
+    project.edit("workflow/lib/howmanygpus/invocation/patches.py", UNPATCHED)
     assert project.planned(*RUNS, *GATE) == ["leave_unchecked"], "Snakemake no longer needs the patch"

@@ -9,8 +9,8 @@ import tarfile
 import pytest
 import yaml
 
-from howmanygpus.environments.pins import hash_requirements, list_pin_files
 from howmanygpus.prepare.sources import cifar10
+from howmanygpus.site.environments.pins import hash_requirements, list_pin_files
 from pictures import encode, smooth, write_tree
 from project import LISTED, Project, study
 from servers import Server

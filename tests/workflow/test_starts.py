@@ -57,7 +57,7 @@ def published(tmp_path_factory, environment_python) -> tuple:
 def project(tmp_path_factory, environment_record, published) -> Project:
     """Return a project whose file of published weights is the one above, but is not there yet."""
     project = Project(tmp_path_factory.mktemp("starts") / "project", fakes=["sleeping"])
-    models = "workflow/lib/howmanygpus/train/models"
+    models = "workflow/lib/howmanygpus/measure/models"
     (project.folder / models / "resnet18" / "fake.py").write_text("")
     project.take_environment(environment_record("pytorch-cpu"))
     project.replace(f"{models}/resnet18/published.py", FILE=published[0].name)

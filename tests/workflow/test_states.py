@@ -16,10 +16,10 @@ from project import ROOT
 
 COMMANDS = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo")
 SNAKEFILE = """
-from howmanygpus.call.taking_over import find_older_jobs
-from howmanygpus.snakemake_patches import executor, interrupting, states
-from howmanygpus.snakemake_patches.failing import Failures
-from howmanygpus.train.start.calls import announce
+from howmanygpus.invocation.submitted_jobs import find_older_jobs
+from howmanygpus.invocation import executor, interrupting, states
+from howmanygpus.invocation.failing import Failures
+from howmanygpus.site.jobs.invocations import announce
 from snakemake.logging import logger
 
 executor.FIRST_PAUSE_S, executor.MAX_PAUSE_S, executor.POLL_S, executor.PAUSE_GROWTH_S = 0.2, 0.5, 0.1, 0

@@ -21,7 +21,7 @@ def test_no_script_is_imported():
 
 
 def test_the_schema_describes_every_key_with_its_default():
-    from howmanygpus.plan.config.schema import read_schema
+    from howmanygpus.config.schema import read_schema
 
     for schema in (read_schema("config"), read_schema("machine")):
         objects = [schema, *(rule for rule in schema["$defs"].values() if rule.get("type") == "object")]

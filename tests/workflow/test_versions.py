@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from forking import STARTED_BY_USERS
-from howmanygpus.environments.build import build_environment
+from howmanygpus.site.environments.build import build_environment
 from project import ROOT, RUNS, study
 
 PINNED = re.search(r"^snakemake==(\S+)", (ROOT / "envs" / "workflow.txt").read_text(), re.MULTILINE)[1]

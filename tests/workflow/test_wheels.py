@@ -7,10 +7,10 @@ import sys
 import tarfile
 from pathlib import Path
 
-from howmanygpus.environments.build import use_fetched
-from howmanygpus.environments.horovod import download_source, make_builder
-from howmanygpus.environments.horovod_edits import apply_edits
-from howmanygpus.environments.pins import HOROVOD_SOURCE, HOROVOD_TOOLS, list_pin_files
+from howmanygpus.site.environments.build import use_fetched
+from howmanygpus.site.environments.horovod import download_source, make_builder
+from howmanygpus.site.environments.horovod_edits import apply_edits
+from howmanygpus.site.environments.pins import HOROVOD_SOURCE, HOROVOD_TOOLS, list_pin_files
 from project import ODD_FOLDER, ROOT
 
 NAME = "chainer-cpu"

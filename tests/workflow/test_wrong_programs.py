@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from howmanygpus.plan.program.study import complete_program_spec
-from howmanygpus.plan.runs import Run
-from howmanygpus.train.schema import read_record
-from howmanygpus.train.start.settling import complete_attempts
+from howmanygpus.measure.schema import read_record
+from howmanygpus.site.jobs.completing import complete_attempts
+from howmanygpus.study.program.study import complete_program_spec
+from howmanygpus.study.runs import Run
 from project import ROOT
 
 EXAMPLE = 'write one object a line, such as {"step": 10, "samples": 640}'
@@ -172,7 +172,7 @@ def run_program(
     (folder / "attempt" / "spec.json").write_text(json.dumps(complete_program_spec(run, {"program": program})))
     words = ["--attempt", "attempt", "--run-dir", "run", "--deadline-s", str(deadline_s)]
     variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "LC_ALL": "C"} | environment
-    launch = [sys.executable, "-m", "howmanygpus.train.program.launch", *words]
+    launch = [sys.executable, "-m", "howmanygpus.measure.program.launch", *words]
     status = subprocess.run(launch, cwd=folder, env=variables, capture_output=True, timeout=300).returncode
     is_outcome = (folder / "run" / "run.json").exists()
     assert is_outcome == (status == 0), "an outcome ends well, and a failed attempt does not"

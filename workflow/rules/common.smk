@@ -6,12 +6,12 @@ The logic is in workflow/lib/howmanygpus/. This file connects it to Snakemake.
 
 from snakemake.logging import logger
 
-from howmanygpus.call import deciding
-from howmanygpus.plan.invalidation.code import hash_script
-from howmanygpus.plan.invalidation.pins import environment_record
-from howmanygpus.plan.rules.weights import DOWNLOADS
+from howmanygpus.invocation import deciding
+from howmanygpus.study.invalidation.code import hash_script
+from howmanygpus.study.invalidation.pins import environment_record
+from howmanygpus.invocation.rules.weights import DOWNLOADS
 from howmanygpus.report import figures, tables
-from howmanygpus.snakemake_patches.invocation import Invocation
+from howmanygpus.invocation.invocation import Invocation
 
 invocation = Invocation(workflow, config, logger)
 PLAN = invocation.plan

@@ -29,10 +29,10 @@ sys.path.insert(0, str(CLONE / "workflow" / "lib"))
 # A Snakemake of the site may lack packages that the planner needs.
 sys.path.append(str(CLONE / f".venv/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"))
 
-from howmanygpus.call.passes import leave_shell_behind
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.files import check_config_files
-from howmanygpus.plan.config.schema import retype
+from howmanygpus.invocation.passes import leave_shell_behind
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.config.files import check_config_files
+from howmanygpus.config.schema import retype
 
 leave_shell_behind(CLONE / ".venv")
 

@@ -7,7 +7,7 @@ OUTPUTS  results/batch_sizes/{search}.json (the largest batch, why it is no larg
          results/batch_sizes/tries/ (the tries of unfinished searches, and the folders of tries that failed)
 
 The job has one device, and does one try after another, each in a process of its own. The plan takes the numbers from
-the records when a further pass of the call plans anew (call/deciding.py).
+the records when a further pass of the call plans anew (invocation/deciding.py).
 """
 
 

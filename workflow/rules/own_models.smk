@@ -32,7 +32,7 @@ rule initialize_own_weights:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_module.py \
             --environment {input.environment:q} \
-            --module frameworks.own_models.initialize \
+            --module measure.frameworks.initialize_own_model \
             --family {params.family} \
             --model-file {params.model_file:q} \
             --options {params.options:q} \
@@ -66,7 +66,7 @@ rule compute_own_reference:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_module.py \
             --environment {input.environment:q} \
-            --module parity.own.reference \
+            --module gate.own \
             --family {params.family} \
             --model {params.name:q} \
             --model-file {params.model_file:q} \

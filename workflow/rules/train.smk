@@ -15,7 +15,7 @@ would cost planning time. The plan is not an input of a run, because Snakemake s
 scheduled job.
 """
 
-from howmanygpus.call import plans
+from howmanygpus.invocation import plans
 
 
 localrules:

@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from howmanygpus.train.start.calls import list_jobs_of_folder, list_living_calls
-from howmanygpus.train.start.settling import list_running_attempts
+from howmanygpus.site.jobs.completing import list_running_attempts
+from howmanygpus.site.jobs.invocations import list_jobs_of_folder, list_living_calls
 
 RESULTS, METADATA = Path("results"), Path(".snakemake/metadata")
 

@@ -5,10 +5,10 @@ import json
 import sys
 from pathlib import Path
 
-from howmanygpus.environments.build import build_environment, use_fetched
-from howmanygpus.environments.existing import link, wrap_interpreter
-from howmanygpus.environments.pins import read_newest_python
 from howmanygpus.files import write_json_atomic
+from howmanygpus.site.environments.build import build_environment, use_fetched
+from howmanygpus.site.environments.existing import link, wrap_interpreter
+from howmanygpus.site.environments.pins import read_newest_python
 
 
 def refuse_newer_python(name: str, pins: list[Path]) -> None:

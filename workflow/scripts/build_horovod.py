@@ -5,9 +5,9 @@ import json
 import os
 from pathlib import Path
 
-from howmanygpus.environments.build import use_fetched
-from howmanygpus.environments.horovod import SWITCHES, build_horovod
 from howmanygpus.files import write_json_atomic
+from howmanygpus.site.environments.build import use_fetched
+from howmanygpus.site.environments.horovod import SWITCHES, build_horovod
 
 
 def main() -> None:

@@ -23,11 +23,22 @@ import psutil
 import yaml
 from snakemake.utils import update_config
 
-from howmanygpus.environments.find import resolve_python
-from howmanygpus.environments.site import build_overlay, detect_frameworks, share_site_packages
-from howmanygpus.environments.wheelhouse import WheelhouseError
+from howmanygpus.config.errors import ConfigError, refuse, refuse_choice
 from howmanygpus.files import read_each, write_text_atomic
-from howmanygpus.plan.check_gpu import (
+from howmanygpus.gate.page import describe_variant
+from howmanygpus.measure.check_gpu.waits import RunWithoutWait
+from howmanygpus.measure.host.devices import describe_host
+from howmanygpus.measure.host.gpus import GIB, list_gpu_uuids, read_compute_capability, read_smallest_memory_gib
+from howmanygpus.report.check_gpu import findings
+from howmanygpus.report.check_gpu.findings import describe_wait
+from howmanygpus.report.check_gpu.page import render_page
+from howmanygpus.site.environments.find import resolve_python
+from howmanygpus.site.environments.site import build_overlay, detect_frameworks, share_site_packages
+from howmanygpus.site.environments.wheelhouse import WheelhouseError
+from howmanygpus.site.jobs.completing import complete_attempts
+from howmanygpus.site.jobs.invocations import list_living_calls
+from howmanygpus.site.machine import read_machine
+from howmanygpus.study.check_gpu import (
     BATCHES,
     RATES,
     REFERENCE,
@@ -38,21 +49,10 @@ from howmanygpus.plan.check_gpu import (
     list_environments,
     list_wait_runs,
 )
-from howmanygpus.plan.config.errors import ConfigError, refuse, refuse_choice
-from howmanygpus.plan.config.machine import read_machine
-from howmanygpus.plan.invalidation.pins import use_existing
-from howmanygpus.plan.plan import Plan
-from howmanygpus.report.check_gpu import findings
-from howmanygpus.report.check_gpu.page import render_page
-from howmanygpus.report.check_gpu.waits import describe_wait
-from howmanygpus.report.parity.page import describe_variant
+from howmanygpus.study.invalidation.pins import use_existing
+from howmanygpus.study.plan import Plan
 from howmanygpus.surroundings.environment import build_surroundings
 from howmanygpus.surroundings.sessions import explain_end, run_until
-from howmanygpus.train.host.devices import describe_host
-from howmanygpus.train.host.gpus import GIB, list_gpu_uuids, read_compute_capability, read_smallest_memory_gib
-from howmanygpus.train.preflight.waits import RunWithoutWait
-from howmanygpus.train.start.calls import list_living_calls
-from howmanygpus.train.start.settling import complete_attempts
 
 CONFIG, FOLDER, PAGE = Path("config/check_gpu.yaml"), Path("results/check_gpu"), Path("results/check_gpu.md")
 MACHINE, CHANGES = FOLDER / "machine.yaml", FOLDER / "config.yaml"

@@ -5,8 +5,7 @@ import json
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.report.parity.judge import Comparison, judge
-from howmanygpus.report.parity.own import OwnComparison
+from howmanygpus.gate.judge import Comparison, OwnComparison, judge
 
 
 def read_layout(text: str) -> tuple[int, int]:
@@ -17,7 +16,7 @@ def read_layout(text: str) -> tuple[int, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cell", type=json.loads, required=True, help="JSON: see plan.parity.ParityCell.describe")
+    parser.add_argument("--cell", type=json.loads, required=True, help="JSON: see study.gate_cells.ParityCell.describe")
     parser.add_argument("--key", required=True, help="name of the cell among the observations")
     parser.add_argument("--layouts", nargs="+", required=True, help="devices x nodes, such as 2x1")
     parser.add_argument("--reference", type=Path, required=True, help="reference.json in the folder of the task")

@@ -11,9 +11,9 @@ def main() -> None:
         oldest = ".".join(map(str, OLDEST))
         sys.exit(f"{sys.executable} is Python {version}; {oldest} or later is needed: make PYTHON=python3.11 ...")
     # A Python that is too old could not import these modules.
-    from howmanygpus.environments.cache import CacheError, check_cache
-    from howmanygpus.environments.pins import list_pin_files, read_newest_python
-    from howmanygpus.plan.frameworks import FRAMEWORKS
+    from howmanygpus.registry import FRAMEWORKS
+    from howmanygpus.site.environments.cache import CacheError, check_cache
+    from howmanygpus.site.environments.pins import list_pin_files, read_newest_python
 
     try:
         check_cache()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from howmanygpus.report.figures import describe_figure, load_figure
 from howmanygpus.report.files import read_table
-from howmanygpus.report.published.protocols import drop_unfair
+from howmanygpus.report.published import drop_unfair
 from howmanygpus.report.style import mark_trial_runs, save_figure
 
 

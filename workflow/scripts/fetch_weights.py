@@ -6,7 +6,7 @@ from pathlib import Path
 
 from howmanygpus.files import sha256_of_file, write_json_atomic
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
-from howmanygpus.prepare.acquire.published import find_file
+from howmanygpus.prepare.weights import find_file
 
 
 def main() -> None:

@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from howmanygpus.environments.wheels import fetch_wheels
 from howmanygpus.files import write_json_atomic
+from howmanygpus.site.environments.wheels import fetch_wheels
 
 
 def main() -> None:

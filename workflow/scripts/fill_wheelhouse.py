@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from howmanygpus.environments.wheelhouse import WheelhouseError, fill
+from howmanygpus.site.environments.wheelhouse import WheelhouseError, fill
 
 
 def main() -> None:

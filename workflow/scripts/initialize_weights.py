@@ -9,13 +9,13 @@ from pathlib import Path
 from safetensors.numpy import save_file
 
 from howmanygpus.files import atomic_path, sha256_of_file, write_json_atomic
-from howmanygpus.train.models.folder import add_folder
-from howmanygpus.train.models.initialization import draw_weights, list_wrong_arrays
+from howmanygpus.measure.models.initialization import draw_weights, list_wrong_arrays
+from howmanygpus.measure.models.own import add_folder
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", required=True, help="folder of howmanygpus/train/models/")
+    parser.add_argument("--model", required=True, help="folder of howmanygpus/measure/models/")
     parser.add_argument("--model-folder", default="", help="the user's folder that has the model")
     parser.add_argument("--options", type=json.loads, default={}, help="JSON: options that differ from the model's")
     parser.add_argument("--image-shape", type=int, nargs=3, required=True, metavar=("HEIGHT", "WIDTH", "CHANNELS"))
@@ -25,7 +25,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.model_folder:
         add_folder(arguments.model_folder)
-    parameters = importlib.import_module(f"howmanygpus.train.models.{arguments.model}.parameters").parameters
+    parameters = importlib.import_module(f"howmanygpus.measure.models.{arguments.model}.parameters").parameters
     draws = parameters(tuple(arguments.image_shape), arguments.num_classes, **arguments.options)
     weights = draw_weights(draws, arguments.seed)
     if wrong := list_wrong_arrays(weights):

@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from howmanygpus.environments.existing import link
-from howmanygpus.environments.wheelhouse import WheelhouseError, install_all
+from howmanygpus.site.environments.existing import link
+from howmanygpus.site.environments.wheelhouse import WheelhouseError, install_all
 
 
 def main() -> None:

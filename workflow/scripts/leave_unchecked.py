@@ -10,7 +10,7 @@ from howmanygpus.files import write_json_atomic
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--cell", type=json.loads, required=True, help="JSON: see howmanygpus.plan.parity.ParityCell.request"
+        "--cell", type=json.loads, required=True, help="JSON: see howmanygpus.study.gate_cells.ParityCell.request"
     )
     parser.add_argument("--verdict", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()

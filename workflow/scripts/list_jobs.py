@@ -4,8 +4,7 @@ import argparse
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.ledger.recording import RUN
-from howmanygpus.ledger.settling import complete_and_list_jobs
+from howmanygpus.site.jobs.ledger import RUN, complete_and_list_jobs
 
 
 def main() -> None:

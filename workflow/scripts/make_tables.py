@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from howmanygpus.measure.schema import RecordError
 from howmanygpus.report.files import read_table, write_table
-from howmanygpus.report.published.reading import PublishedError
+from howmanygpus.report.published import PublishedError
 from howmanygpus.report.tables import describe_table, load_table
-from howmanygpus.train.schema import RecordError
 
 
 def main() -> None:

@@ -7,18 +7,18 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from howmanygpus.environments.find import resolve_python
 from howmanygpus.files import write_json_atomic
-from howmanygpus.ledger.recording import ALLREDUCE, is_packed, list_nodes, recorded, share_equally
+from howmanygpus.site.environments.find import resolve_python
+from howmanygpus.site.jobs.ledger import ALLREDUCE, is_packed, list_nodes, recorded, share_equally
 from howmanygpus.surroundings.environment import build_surroundings
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", required=True, help="JSON: see howmanygpus.train.preflight.allreduce")
+    parser.add_argument("--device", required=True, help="JSON: see howmanygpus.measure.allreduce")
     parser.add_argument("--num-devices", type=int, required=True)
     parser.add_argument("--num-nodes", type=int, required=True)
-    parser.add_argument("--placement", required=True, help="JSON: see howmanygpus.train.host.placement")
+    parser.add_argument("--placement", required=True, help="JSON: see howmanygpus.measure.host.placement")
     parser.add_argument("--studies", nargs="+", required=True, help="studies that share the bill of the measurement")
     parser.add_argument("--environment", type=Path, required=True, help="record of PyTorch's environment")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
@@ -34,7 +34,7 @@ def main() -> None:
         command = [
             resolve_python(arguments.environment),
             "-m",
-            "howmanygpus.train.preflight.allreduce",
+            "howmanygpus.measure.allreduce",
             "--device",
             arguments.device,
         ]

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from howmanygpus.report.rows.merging import merge_tables
+from howmanygpus.report.rows import merge_tables
 
 
 def main() -> None:

@@ -8,13 +8,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from howmanygpus.environments.find import resolve_python
 from howmanygpus.files import atomic_folder, write_json_atomic
-from howmanygpus.ledger.recording import GATE, is_packed, recorded, share_by_seconds
+from howmanygpus.gate.observe import CRASHES
+from howmanygpus.site.environments.find import resolve_python
+from howmanygpus.site.jobs.endings import explain_crashes
+from howmanygpus.site.jobs.ledger import GATE, is_packed, recorded, share_by_seconds
+from howmanygpus.site.node_check import find_refusal
 from howmanygpus.surroundings.environment import build_unmeasured
-from howmanygpus.train.parity.observe import CRASHES
-from howmanygpus.train.preflight.stacks import find_refusal
-from howmanygpus.train.start.endings import explain_crashes
 
 
 class CrashError(Exception):
@@ -30,9 +30,9 @@ def explain_stack_refusal(probe: Path | None, environment: Path) -> str:
 
 
 def observe(python: str, tasks: list[str], layout: str, keys: list[str], placement: str, folder: Path) -> None:
-    """Start the framework on one layout. tasks: options of train.parity.observe that all layouts share."""
+    """Start the framework on one layout. tasks: options of gate.observe that all layouts share."""
     num_devices, _, num_nodes = layout.partition("x")
-    command = [python, "-m", "howmanygpus.train.parity.observe", *tasks, "--keys", *keys]
+    command = [python, "-m", "howmanygpus.gate.observe", *tasks, "--keys", *keys]
     command += ["--num-devices", num_devices, "--num-nodes", num_nodes]
     command += ["--placement", placement, "--folder", str(folder / layout)]
     if status := subprocess.run(command, env=build_unmeasured(os.environ)).returncode:
@@ -66,11 +66,11 @@ def measure_cells(folder: Path, layout: str, keys: list[str], started: float) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--request", required=True, help="JSON: see howmanygpus.plan.parity.ParityGroup.request")
+    parser.add_argument("--request", required=True, help="JSON: see howmanygpus.study.gate_cells.ParityGroup.request")
     parser.add_argument("--defaults", required=True, help="JSON: defaults of the other settings")
     parser.add_argument("--layouts", type=json.loads, required=True, help="JSON: cells by devices x nodes, such as 2x1")
     parser.add_argument("--studies", type=json.loads, required=True, help="JSON: studies that need each cell")
-    parser.add_argument("--placement", default="{}", help="JSON: how processes start, see train.host.placement")
+    parser.add_argument("--placement", default="{}", help="JSON: how processes start, see measure.host.placement")
     parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
     parser.add_argument("--probe", type=Path, nargs="?", help="what was found on the devices, if they were probed")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write, beside the observations")

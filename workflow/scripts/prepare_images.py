@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
+from howmanygpus.measure.input.description import SUFFIXES
 from howmanygpus.prepare.image_files import prepare_images
-from howmanygpus.train.input.description import SUFFIXES
 
 
 def main() -> None:

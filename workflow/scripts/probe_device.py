@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.ledger.recording import PROBE, recorded, share_equally
-from howmanygpus.train.preflight.probe import inspect_node, judge
+from howmanygpus.site.jobs.ledger import PROBE, recorded, share_equally
+from howmanygpus.site.node_check import inspect_node, judge
 
 
 def main() -> None:

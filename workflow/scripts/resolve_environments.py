@@ -9,10 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from howmanygpus.environments.build import install
-from howmanygpus.environments.pins import list_pin_files
-from howmanygpus.plan.config.errors import refuse_choice
-from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.config.errors import refuse_choice
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.site.environments.build import install
+from howmanygpus.site.environments.pins import list_pin_files
 
 
 def resolve(name: str) -> bool:

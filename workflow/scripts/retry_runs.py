@@ -25,13 +25,13 @@ import yaml
 WORKFLOW = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(WORKFLOW / "lib"))
 
-from howmanygpus.plan.config.errors import ConfigError, refuse_choice
+from howmanygpus.config.errors import ConfigError, refuse_choice
 from howmanygpus.report.disturbance import is_disturbed
-from howmanygpus.train.start.calls import list_living_calls
+from howmanygpus.site.jobs.invocations import list_living_calls
 
 RUNS, ATTEMPTS, PARITY = Path("results/runs"), Path("results/attempts"), Path("results/parity")
 REFUSED_BY = re.compile(r"; see (results/parity/.+\.json)$")
-"""The end of the reason of a run that a verdict refused; see howmanygpus.train.start.attempts."""
+"""The end of the reason of a run that a verdict refused; see howmanygpus.site.jobs.attempts."""
 
 
 def check_choices(statuses: list[str], verdicts: list[str], study: str | None) -> None:

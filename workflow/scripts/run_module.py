@@ -4,17 +4,19 @@ import argparse
 import os
 from pathlib import Path
 
-from howmanygpus.environments.find import resolve_python
+from howmanygpus.site.environments.find import resolve_python
 from howmanygpus.surroundings.environment import build_unmeasured
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
-    parser.add_argument("--module", required=True, help="module below howmanygpus.train, which gets all other options")
+    parser.add_argument(
+        "--module", required=True, help="module below howmanygpus.measure, which gets all other options"
+    )
     arguments, options = parser.parse_known_args()
     python = resolve_python(arguments.environment)
-    os.execve(python, [python, "-m", f"howmanygpus.train.{arguments.module}", *options], build_unmeasured(os.environ))
+    os.execve(python, [python, "-m", f"howmanygpus.measure.{arguments.module}", *options], build_unmeasured(os.environ))
 
 
 if __name__ == "__main__":

@@ -14,19 +14,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
-from howmanygpus.environments.find import resolve_python
 from howmanygpus.files import write_json_atomic
-from howmanygpus.ledger.recording import is_packed, recorded, share_equally
-from howmanygpus.plan.cluster.retrying import STARTED
-from howmanygpus.plan.largest.known import FAILED, GAVE_UP, REFUSED, read_found
-from howmanygpus.plan.largest.search import STUDY, complete_try
+from howmanygpus.measure.largest import bisecting, tries
+from howmanygpus.measure.largest.bisecting import NextTry, SearchError, SearchResult
+from howmanygpus.measure.largest.try_log import TryLog
+from howmanygpus.measure.spec import MODEL_PATH_KEYS
+from howmanygpus.site.environments.find import resolve_python
+from howmanygpus.site.jobs.attempts import is_refused
+from howmanygpus.site.jobs.endings import explain_crash
+from howmanygpus.site.jobs.ledger import is_packed, recorded, share_equally
+from howmanygpus.site.retrying import STARTED
+from howmanygpus.study.largest.search import FAILED, GAVE_UP, REFUSED, STUDY, complete_try, read_found
 from howmanygpus.surroundings.limits import read_memory_bytes
-from howmanygpus.train.largest import bisecting, trying
-from howmanygpus.train.largest.bisecting import NextTry, SearchError, SearchResult
-from howmanygpus.train.largest.notebook import TryLog
-from howmanygpus.train.spec import MODEL_PATH_KEYS
-from howmanygpus.train.start.attempts import is_refused
-from howmanygpus.train.start.endings import explain_crash
 
 
 def do_try(arguments: argparse.Namespace, step: NextTry, deadline: float) -> dict:
@@ -39,7 +38,7 @@ def do_try(arguments: argparse.Namespace, step: NextTry, deadline: float) -> dic
         return complete_try(request, step.batch, step.is_confirmation, data_dir, weights, own)
 
     settings = request["settings"]
-    work = trying.TryData(
+    work = tries.TryData(
         image_shape=tuple(request["image_shape"]),
         num_classes=request["num_classes"],
         multi_label=request["multi_label"],
@@ -53,7 +52,7 @@ def do_try(arguments: argparse.Namespace, step: NextTry, deadline: float) -> dic
         raise TimeoutError("the time limit of the search is over; a further attempt goes on from its tries")
     memory = compute_memory_bytes(launch, settings.get("device_kind"))
     python = resolve_python(arguments.environment)
-    ended = trying.do_try(python, make_spec, work, folder, placement, left_s, memory, explain_crash)
+    ended = tries.do_try(python, make_spec, work, folder, placement, left_s, memory, explain_crash)
     row = {"batch": step.batch, "num_steps": request["steps"][step.is_confirmation], **asdict(ended)}
     row |= {"is_confirmation": step.is_confirmation, "memory_limit_bytes": memory}
     print(f"{step.batch} images: {ended.outcome} after {ended.seconds:.0f} s {ended.reason}".rstrip(), flush=True)
@@ -93,13 +92,13 @@ def search(arguments: argparse.Namespace, notebook: TryLog) -> SearchResult:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--request", type=json.loads, required=True, help="JSON: see howmanygpus.plan.largest.search")
+    parser.add_argument("--request", type=json.loads, required=True, help="JSON: see howmanygpus.study.largest.search")
     parser.add_argument("--studies", nargs="+", required=True, help="studies that share the bill of the search")
     parser.add_argument(
         "--launch",
         type=json.loads,
         required=True,
-        help="JSON: `parity` (required, report or off), `placement` (see train.host.placement), where the model is, "
+        help="JSON: `parity` (required, report or off), `placement` (see measure.host.placement), where the model is, "
         "and `usual_kind`, `memory_mb` and `devices_of_host`, which give the memory of a device of cores",
     )
     parser.add_argument("--code", required=True, help="hash of the code that a try executes")

@@ -13,9 +13,9 @@ import os
 import sys
 from pathlib import Path
 
-from howmanygpus.plan.cluster.packing import choose_device, list_options, read_account, write_script
-from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import read_machine
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.site.machine import read_machine
+from howmanygpus.site.packing import choose_device, list_options, read_account, write_script
 from howmanygpus.site.slurm import SlurmError, submit
 
 OTHER_PLACES = (

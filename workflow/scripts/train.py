@@ -13,14 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from howmanygpus.environments.find import resolve_python
-from howmanygpus.ledger.recording import RUN, SIZE, is_packed, start_record
-from howmanygpus.plan.cluster.retrying import sum_used_min
-from howmanygpus.plan.runs import Run, complete_spec
-from howmanygpus.surroundings.environment import build_surroundings, parse_variable_names
-from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.spec import MODEL_PATH_KEYS
-from howmanygpus.train.start.attempts import (
+from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.measure.spec import MODEL_PATH_KEYS
+from howmanygpus.site.environments.find import resolve_python
+from howmanygpus.site.jobs.attempts import (
     RUNS,
     DoneByAnotherError,
     build_launch_command,
@@ -28,6 +24,10 @@ from howmanygpus.train.start.attempts import (
     create_attempt,
     prefer_interpreter,
 )
+from howmanygpus.site.jobs.ledger import RUN, SIZE, is_packed, start_record
+from howmanygpus.site.retrying import sum_used_min
+from howmanygpus.study.runs import Run, complete_spec
+from howmanygpus.surroundings.environment import build_surroundings, parse_variable_names
 
 PARENT = os.getppid()
 """Process that started this one. If it dies before the launcher asks for the kernel's signal, the launcher ends."""
@@ -63,7 +63,7 @@ def resolve_limit_min(arguments: argparse.Namespace) -> float:
 def start_program(arguments: argparse.Namespace) -> NoReturn:
     """Become the launcher of a user's program, in the workflow's own Python."""
     # Imported here because this module takes as long as all others, and most runs have no program.
-    from howmanygpus.plan.program.study import complete_program_spec
+    from howmanygpus.study.program.study import complete_program_spec
 
     run = str(arguments.run.parent.relative_to(RUNS))
     spec = complete_program_spec(Run.from_path(run), arguments.settings)
@@ -86,7 +86,7 @@ def main() -> None:
         "--launch",
         type=json.loads,
         required=True,
-        help="JSON: `parity` (required, report or off), `placement` (see train.host.placement), where the model is, "
+        help="JSON: `parity` (required, report or off), `placement` (see measure.host.placement), where the model is, "
         "and `limit_min` (what a budget has left for the run)",
     )
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the run is stopped")

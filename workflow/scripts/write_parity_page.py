@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 from howmanygpus.files import write_text_atomic
+from howmanygpus.gate.page import render_page, tabulate
 from howmanygpus.report.files import write_table
-from howmanygpus.report.parity.page import render_page, tabulate
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 import argparse
 
 from howmanygpus.files import write_text_atomic
-from howmanygpus.plan.references import DOCUMENTS, render_document
+from howmanygpus.study.references import DOCUMENTS, render_document
 
 
 def main() -> None:

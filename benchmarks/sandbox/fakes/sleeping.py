@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from howmanygpus.train.loop.backend import StepwiseBackend, UnsupportedError
+from howmanygpus.measure.loop.backend import StepwiseBackend, UnsupportedError
 
 
 class FakeOutOfMemoryError(Exception):

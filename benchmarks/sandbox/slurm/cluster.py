@@ -18,9 +18,9 @@ from pathlib import Path
 
 import psutil
 
-from howmanygpus.train.host.processes import die_with_parent
-from howmanygpus.train.start.calls import is_alive, read_start_ticks
-from howmanygpus.train.start.rendezvous import reserve_port
+from howmanygpus.measure.host.processes import die_with_parent
+from howmanygpus.measure.launch.rendezvous import reserve_port
+from howmanygpus.site.jobs.invocations import is_alive, read_start_ticks
 from slurm import database
 
 GPUS_PER_NODE = 4

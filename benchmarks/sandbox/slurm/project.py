@@ -6,7 +6,7 @@ from contextlib import suppress
 import yaml
 
 from howmanygpus.files import find_files
-from howmanygpus.train.schema import read_record
+from howmanygpus.measure.schema import read_record
 from project import Project
 from slurm.cluster import CORES_PER_NODE, GPUS_PER_NODE, Cluster, wait_for
 

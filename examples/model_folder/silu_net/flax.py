@@ -3,11 +3,11 @@
 import jax
 from flax import nnx
 
-from howmanygpus.train.frameworks.flax.layers.batchnorm import batchnorm
-from howmanygpus.train.frameworks.flax.layers.context import LayerContext
-from howmanygpus.train.frameworks.flax.layers.conv import conv
-from howmanygpus.train.frameworks.flax.layers.dense import dense
-from howmanygpus.train.frameworks.flax.layers.global_pooling import global_average_pool
+from howmanygpus.measure.frameworks.flax.layers.batchnorm import batchnorm
+from howmanygpus.measure.frameworks.flax.layers.context import LayerContext
+from howmanygpus.measure.frameworks.flax.layers.conv import conv
+from howmanygpus.measure.frameworks.flax.layers.dense import dense
+from howmanygpus.measure.frameworks.flax.layers.global_pooling import global_average_pool
 
 
 class SiluNet(nnx.Module):

@@ -2,11 +2,11 @@
 
 from keras import KerasTensor, activations
 
-from howmanygpus.train.frameworks.keras.layers.batchnorm import batchnorm
-from howmanygpus.train.frameworks.keras.layers.context import LayerContext
-from howmanygpus.train.frameworks.keras.layers.conv import conv
-from howmanygpus.train.frameworks.keras.layers.dense import dense
-from howmanygpus.train.frameworks.keras.layers.global_pooling import global_average_pool
+from howmanygpus.measure.frameworks.keras.layers.batchnorm import batchnorm
+from howmanygpus.measure.frameworks.keras.layers.context import LayerContext
+from howmanygpus.measure.frameworks.keras.layers.conv import conv
+from howmanygpus.measure.frameworks.keras.layers.dense import dense
+from howmanygpus.measure.frameworks.keras.layers.global_pooling import global_average_pool
 
 
 def build(x: KerasTensor, num_classes: int, context: LayerContext, width: int) -> KerasTensor:

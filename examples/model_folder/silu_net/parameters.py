@@ -1,6 +1,6 @@
 """Canonical arrays of silu_net: two 3x3 convolutions with BatchNorm and SiLU, pooling, and a dense layer."""
 
-from howmanygpus.train.models.initialization import Draw, batchnorm, constant, he_normal
+from howmanygpus.measure.models.initialization import Draw, batchnorm, constant, he_normal
 
 OPTIONS = {"width": {"description": "Channels.", "type": "integer", "minimum": 1, "default": 16}}
 

@@ -3,11 +3,11 @@
 import torch
 from torch import nn
 
-from howmanygpus.train.frameworks.torch.layers.batchnorm import batchnorm
-from howmanygpus.train.frameworks.torch.layers.context import LayerContext
-from howmanygpus.train.frameworks.torch.layers.conv import conv
-from howmanygpus.train.frameworks.torch.layers.dense import dense
-from howmanygpus.train.frameworks.torch.layers.global_pooling import global_average_pool
+from howmanygpus.measure.frameworks.torch.layers.batchnorm import batchnorm
+from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
+from howmanygpus.measure.frameworks.torch.layers.conv import conv
+from howmanygpus.measure.frameworks.torch.layers.dense import dense
+from howmanygpus.measure.frameworks.torch.layers.global_pooling import global_average_pool
 
 
 class SiluNet(nn.Module):

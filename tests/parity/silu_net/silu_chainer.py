@@ -3,11 +3,11 @@
 import chainer
 import chainer.functions as F
 
-from howmanygpus.train.frameworks.chainer.layers.batchnorm import batchnorm
-from howmanygpus.train.frameworks.chainer.layers.context import LayerContext
-from howmanygpus.train.frameworks.chainer.layers.conv import conv
-from howmanygpus.train.frameworks.chainer.layers.dense import dense
-from howmanygpus.train.frameworks.chainer.layers.global_pooling import global_average_pool
+from howmanygpus.measure.frameworks.chainer.layers.batchnorm import batchnorm
+from howmanygpus.measure.frameworks.chainer.layers.context import LayerContext
+from howmanygpus.measure.frameworks.chainer.layers.conv import conv
+from howmanygpus.measure.frameworks.chainer.layers.dense import dense
+from howmanygpus.measure.frameworks.chainer.layers.global_pooling import global_average_pool
 
 
 class SiluNet(chainer.Chain):

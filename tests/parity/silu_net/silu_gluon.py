@@ -2,11 +2,11 @@
 
 from mxnet.gluon import nn
 
-from howmanygpus.train.frameworks.gluon.layers.batchnorm import batchnorm
-from howmanygpus.train.frameworks.gluon.layers.context import LayerContext
-from howmanygpus.train.frameworks.gluon.layers.conv import conv
-from howmanygpus.train.frameworks.gluon.layers.dense import dense
-from howmanygpus.train.frameworks.gluon.layers.global_pooling import global_average_pool
+from howmanygpus.measure.frameworks.gluon.layers.batchnorm import batchnorm
+from howmanygpus.measure.frameworks.gluon.layers.context import LayerContext
+from howmanygpus.measure.frameworks.gluon.layers.conv import conv
+from howmanygpus.measure.frameworks.gluon.layers.dense import dense
+from howmanygpus.measure.frameworks.gluon.layers.global_pooling import global_average_pool
 
 
 class SiluNet(nn.HybridBlock):

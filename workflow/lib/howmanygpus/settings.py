@@ -4,7 +4,7 @@ Declares every setting of a run: each key of a study that changes what a run doe
 The planner reads this table alone. The schema of the config, the reference in config/README.md, the settings that a
 variant may override, the gate's cells, the searches for the largest batch and the comparison of losses follow from it.
 The code that a run executes reads none of it, so that no text in it reruns anything: a run gets its complete
-specification, whose typed form (train/spec.py) is compared with the table when anything is planned.
+specification, whose typed form (measure/spec.py) is compared with the table when anything is planned.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ CELL, TASK, NONE = "cell", "task", "not checked"
 class Gate:
     """How the parity gate covers a setting.
 
-    by: CELL, if runs with another value need a verdict of their own; TASK, if the gate's task (train/parity/task.py)
+    by: CELL, if runs with another value need a verdict of their own; TASK, if the gate's task (gate/task.py)
     chooses values that cover all others; NONE, if the setting cannot change the mathematics. how: in what way, or why
     not, in words for docs/parity.md.
     """

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
+from howmanygpus.measure.input.prepared import SPLITS
+from howmanygpus.measure.input.writing import hash_pixels, write_prepared
 from howmanygpus.prepare.checks.pixels import Image, describe_duplicates
 from howmanygpus.prepare.checks.remarks import write_remarks
 from howmanygpus.prepare.listing import describe_dataset
+from howmanygpus.prepare.shards import mean_and_std, sum_levels
 from howmanygpus.prepare.sources import Description, load_source, synthetic
-from howmanygpus.prepare.statistics import mean_and_std, sum_levels
-from howmanygpus.train.input.prepared import SPLITS
-from howmanygpus.train.input.writing import hash_pixels, write_prepared
 
 Parts = dict[str, tuple[Iterable[np.ndarray], np.ndarray]]
 """For each split its images, in blocks of uint8 (count, height, width, channels), and its labels."""

@@ -16,10 +16,10 @@ import cv2
 import numpy as np
 import simplejpeg
 
-from howmanygpus.train.input.description import FILES_PER_FOLDER, MANIFEST, image_name, read_description
-from howmanygpus.train.input.image_files import ImageFiles, read_jpeg
-from howmanygpus.train.input.prepared import SPLITS, PreparedData, open_data
-from howmanygpus.train.input.writing import write_prepared
+from howmanygpus.measure.input.description import FILES_PER_FOLDER, MANIFEST, image_name, read_description
+from howmanygpus.measure.input.image_files import ImageFiles, read_jpeg
+from howmanygpus.measure.input.prepared import SPLITS, PreparedData, open_data
+from howmanygpus.measure.input.writing import write_prepared
 
 QUALITY = 90
 NUM_COMPARED = 256

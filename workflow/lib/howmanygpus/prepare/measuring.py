@@ -15,13 +15,12 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
+from howmanygpus.measure.host.devices import describe_host
 from howmanygpus.prepare.images import FILTERS, LIBRARIES, BadImageError
 from howmanygpus.prepare.images.decoding import decode
-from howmanygpus.prepare.images.encoding import encode_jpeg
 from howmanygpus.prepare.images.headers import read_file
-from howmanygpus.prepare.images.resizing import resize
+from howmanygpus.prepare.images.resizing import encode_jpeg, resize
 from howmanygpus.prepare.listing import Task
-from howmanygpus.train.host.devices import describe_host
 
 ROUNDS = 3
 QUALITIES = (75, 90, 95)

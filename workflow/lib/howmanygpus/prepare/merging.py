@@ -10,16 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
+from howmanygpus.measure.input.prepared import MISSING, SPLITS
+from howmanygpus.measure.input.writing import write_prepared
 from howmanygpus.prepare.checks.excluded import check_exclusions
 from howmanygpus.prepare.checks.listed import describe_listing
 from howmanygpus.prepare.checks.pixels import Image, describe_duplicates
 from howmanygpus.prepare.checks.remarks import write_remarks
 from howmanygpus.prepare.listing import Task
-from howmanygpus.prepare.shards import Record, read_records
+from howmanygpus.prepare.shards import Record, mean_and_std, read_records
 from howmanygpus.prepare.sources import Entry
-from howmanygpus.prepare.statistics import mean_and_std
-from howmanygpus.train.input.prepared import MISSING, SPLITS
-from howmanygpus.train.input.writing import write_prepared
 
 EXCLUSIONS, CLASSES = "exclusions.tsv", "classes.tsv"
 
@@ -149,7 +148,7 @@ def _read_pixels(items: list[Prepared], images: list[Path], num_bytes: int) -> I
 
 
 def _make_labels(task: Task, items: list[Prepared]) -> np.ndarray:
-    """Return int32 (count,) or, for multi-label data, uint8 (count, num_classes); see train.input.prepared."""
+    """Return int32 (count,) or, for multi-label data, uint8 (count, num_classes); see measure.input.prepared."""
     if not task.listing.multi_label:
         return np.array([item.entry.label for item in items], np.int32)
     labels = np.zeros((len(items), len(task.listing.classes)), np.uint8)

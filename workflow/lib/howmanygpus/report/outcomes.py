@@ -9,10 +9,10 @@ from typing import NotRequired, TypedDict
 import pandas as pd
 
 from howmanygpus.files import read_each
-from howmanygpus.report.rows.counting import name_count
+from howmanygpus.measure.schema import RecordError, read_record
+from howmanygpus.measure.spec import MODEL_PATH_KEYS
+from howmanygpus.report.rows import name_count
 from howmanygpus.surroundings.secrets import hide_everywhere
-from howmanygpus.train.schema import RecordError, read_record
-from howmanygpus.train.spec import MODEL_PATH_KEYS
 
 RUNS, ATTEMPTS = Path("results/runs"), Path("results/attempts")
 FEWEST = "fewest nodes"
@@ -34,7 +34,7 @@ FORMER_DEFAULTS = {"tier": "equal", "eval_batchnorm": "running"}
 
 
 class GridDecision(TypedDict):
-    """Decisions of an adaptive study, as call.deciding.describe_decision writes them.
+    """Decisions of an adaptive study, as invocation.deciding.describe_decision writes them.
 
     runs: status and reason of each run without an outcome, by its path. probes_of: the study whose probes these are.
     """
@@ -50,7 +50,7 @@ class Outcome:
 
     path: folder of the run below results/runs/. record: its run.json, else the attempt.json of its last attempt, else
     None. has_run: whether the record is a run.json. attempts: the records of all its failed attempts. protocol: the
-    unfair protocol that the run follows, a key of report.published.protocols.WORDS, or empty.
+    unfair protocol that the run follows, a key of report.published.WORDS, or empty.
     """
 
     path: str
@@ -151,7 +151,7 @@ def _read_or_explain(path: Path) -> dict:
 def describe_attempt(record: dict) -> tuple[str, str]:
     """Return status and reason of a run without an outcome, from the record of its last attempt.
 
-    An attempt without an end is running, because train.start.settling has completed the records of all attempts that
+    An attempt without an end is running, because site.jobs.completing has completed the records of all attempts that
     ended without writing one.
     """
     if record["status"] != "running":

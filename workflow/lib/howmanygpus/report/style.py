@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Affine2D, Transform
 
 from howmanygpus.files import atomic_path
-from howmanygpus.report.rows.series import DAGGER
+from howmanygpus.report.rows import DAGGER
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 """Okabe and Ito 2008, with a brown instead of its yellow, which is too pale for lines."""

@@ -1,1 +1,5 @@
-"""One machine or cluster."""
+"""
+Compares what jobs request with what the cluster offers, and decides what further attempts request.
+
+One machine or cluster.
+"""

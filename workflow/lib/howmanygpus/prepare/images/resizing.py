@@ -1,10 +1,13 @@
 """
 Resize one image. All filters average over all pixels that fall into a new one. OpenCV's LINEAR and Pillow's NEAREST
 use only a few of them and cause aliasing, so they are not offered.
+
+Encode one image as JPEG.
 """
 
 import cv2
 import numpy as np
+import simplejpeg
 from PIL import Image
 
 PILLOW_FILTERS = {
@@ -37,3 +40,12 @@ def _resize_by_area(image: np.ndarray, height: int, width: int) -> np.ndarray:
 def _resize_by_pillow(image: np.ndarray, size: tuple[int, int], filter_name: str) -> np.ndarray:
     pixels = image[..., 0] if image.shape[2] == 1 else image
     return np.asarray(Image.fromarray(pixels).resize((size[1], size[0]), PILLOW_FILTERS[filter_name]))
+
+
+QUALITY = 90
+
+
+def encode_jpeg(image: np.ndarray, quality: int = QUALITY) -> bytes:
+    """Encode an image, uint8 (height, width, 1 or 3), contiguous. Colours keep their full resolution (4:4:4)."""
+    colours = "GRAY" if image.shape[2] == 1 else "RGB"
+    return simplejpeg.encode_jpeg(image, quality, colours, colorsubsampling="444")

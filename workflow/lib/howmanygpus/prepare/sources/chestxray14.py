@@ -22,7 +22,7 @@ import os
 from pathlib import Path
 
 from howmanygpus.prepare.acquire.acquisition import Acquisition, Download, read_downloads
-from howmanygpus.prepare.labels.findings import LabelParser
+from howmanygpus.prepare.labels.rows import LabelParser
 from howmanygpus.prepare.labels.tables import read_columns
 from howmanygpus.prepare.options import Preparation
 from howmanygpus.prepare.sources import Entry, Listing, OptionError, check_choice, check_folder

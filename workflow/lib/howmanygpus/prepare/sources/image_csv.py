@@ -29,8 +29,15 @@ and the options of prepare/options.py.
 from pathlib import Path
 
 from howmanygpus.prepare.acquire.acquisition import Acquisition, acquire_downloads
-from howmanygpus.prepare.labels.findings import LabelParser, remark_on_separator, split_text, strip_unknown
-from howmanygpus.prepare.labels.rows import LabelTable, Row, read_images
+from howmanygpus.prepare.labels.rows import (
+    LabelParser,
+    LabelTable,
+    Row,
+    read_images,
+    remark_on_separator,
+    split_text,
+    strip_unknown,
+)
 from howmanygpus.prepare.labels.splits import split_listing
 from howmanygpus.prepare.options import Preparation
 from howmanygpus.prepare.sources import Entry, Listing, OptionError, shorten_list

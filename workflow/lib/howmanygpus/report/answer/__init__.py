@@ -28,9 +28,9 @@ from howmanygpus.report.answer.study import (
     describe_unmeasured,
 )
 from howmanygpus.report.answer.throughput import answer_throughput
-from howmanygpus.report.inputs import choose_inputs, is_program
 from howmanygpus.report.outcomes import GridDecision
-from howmanygpus.report.published.protocols import is_fair
+from howmanygpus.report.published import is_fair
+from howmanygpus.report.rows import choose_inputs, is_program
 
 
 def answer(

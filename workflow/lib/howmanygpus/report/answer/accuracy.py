@@ -12,9 +12,8 @@ from howmanygpus.report.answer.names import (
     name_configuration,
     name_spread,
 )
-from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.rows.counting import name_count
+from howmanygpus.report.rows import is_real, name_count
 from howmanygpus.report.tables.time_to_accuracy import choose_hardest_threshold, summarize_time_to_accuracy
 
 

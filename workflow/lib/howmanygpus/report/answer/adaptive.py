@@ -3,7 +3,7 @@
 import pandas as pd
 
 from howmanygpus.report.outcomes import GridDecision
-from howmanygpus.report.rows.counting import name_count
+from howmanygpus.report.rows import name_count
 
 NOT_RUN, MISSING = "not_run", "missing"
 NOT_YET = "not run yet"

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from howmanygpus.report.answer.names import add_series
-from howmanygpus.report.rows.counting import name_count
+from howmanygpus.report.rows import name_count
 
 MAX_SERIES_NAMED = 6
 LIMITS = {

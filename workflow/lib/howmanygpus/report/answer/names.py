@@ -5,8 +5,7 @@ import pandas as pd
 
 from howmanygpus.report.metrics import load_metric, name_metric
 from howmanygpus.report.outcomes import FEWEST
-from howmanygpus.report.rows.counting import name_count
-from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.rows import name_count, name_series
 
 CONFIGURATION = ["framework", "variant", "input", "precision", "device", "placement", "num_nodes", "num_gpus"]
 CONFIGURATION += ["per_device_batch_size"]

@@ -3,9 +3,8 @@
 import pandas as pd
 
 from howmanygpus.report.answer.names import add_series
-from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.outcomes import name_nodes
-from howmanygpus.report.rows.counting import name_count
+from howmanygpus.report.rows import choose_inputs, name_count
 from howmanygpus.report.tables.placement import compare_placements
 
 MAX_PLACEMENTS_NAMED = 6

@@ -2,10 +2,9 @@
 
 import pandas as pd
 
-from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.published.protocols import WORDS
-from howmanygpus.report.rows.counting import name_count
+from howmanygpus.report.published import WORDS
+from howmanygpus.report.rows import choose_inputs, name_count
 from howmanygpus.report.tables.protocols import CONFIGURATION, NO, QUALITY, RATE
 
 MAX_FRAMEWORKS_NAMED = 8

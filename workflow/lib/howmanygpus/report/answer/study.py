@@ -2,10 +2,8 @@
 
 import pandas as pd
 
-from howmanygpus.report.inputs import choose_inputs, is_program, is_real
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.rows.counting import name_count
-from howmanygpus.report.rows.learning import name_own_rates
+from howmanygpus.report.rows import choose_inputs, is_program, is_real, name_count, name_own_rates
 from howmanygpus.report.trajectory import has_unexplained_losses
 
 FINAL = ("unsupported", "failed_parity", "diverged", "out_of_memory", "clock_mismatch", "suspended", "not_run")

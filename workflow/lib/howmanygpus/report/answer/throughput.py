@@ -10,7 +10,7 @@ from howmanygpus.report.answer.names import (
     name_configuration,
     name_spread,
 )
-from howmanygpus.report.rows.counting import name_count
+from howmanygpus.report.rows import name_count
 
 
 def answer_throughput(runs: pd.DataFrame, scaling: pd.DataFrame, datasets: pd.DataFrame) -> list[str]:

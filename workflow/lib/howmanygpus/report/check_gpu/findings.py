@@ -1,14 +1,138 @@
-"""Findings of `make check-gpu`: verdicts, runs, telemetry, the largest batch, and what failed and why."""
+"""
+Read a run's telemetry, check that its devices were sampled to the end, and summarize the samples.
 
+Results of the runs without wait: windows that end without it must take as long as windows that end with it.
+
+Findings of `make check-gpu`: verdicts, runs, telemetry, the largest batch, and what failed and why.
+"""
+
+import csv
 import json
+import statistics
 from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 
-from howmanygpus.report.check_gpu.telemetry import summarize_samples
+from howmanygpus.measure.check_gpu.waits import UNSUPPORTED, RunWithoutWait
 from howmanygpus.report.outcomes import read_outcomes
 from howmanygpus.report.tables import describe_table, load_table
+
+LATE_S = 5.0
+"""Longest time between the last sample and the end of a run, in seconds. Samples are one second apart."""
+
+
+def read_samples(path: Path, on_gpu: bool) -> list[dict[str, str]]:
+    """Return the samples of the GPUs, or those of the processes on a CPU; none without the file."""
+    if not path.exists():
+        return []
+    with open(path, newline="") as file:
+        return [row for row in csv.DictReader(file) if (row["device"] != "cpu") == on_gpu]
+
+
+def summarize_samples(path: Path, wall_time_s: float, on_gpu: bool) -> dict:
+    """Summarize a telemetry.csv of a run that took `wall_time_s`.
+
+    Returns samples (number), last_s, the mean utilisation_frac and power_w and the largest memory_gib over all samples
+    (None without values), energy_j over all devices, and `problem`: what is wrong with the samples, or nothing.
+    """
+    rows = read_samples(path, on_gpu)
+    last_s = max((float(row["time_s"]) for row in rows), default=0.0)
+    values = {key: _numbers(rows, key) for key in ("utilisation_frac", "power_w", "memory_gib")}
+    summary = {
+        "samples": len(rows),
+        "last_s": last_s,
+        "utilisation_frac": _mean(values["utilisation_frac"]),
+        "power_w": _mean(values["power_w"]),
+        "memory_gib": max(values["memory_gib"], default=None),
+        "energy_j": _energy(rows),
+    }
+    return summary | {"problem": _find_problem(summary, wall_time_s, "GPU" if on_gpu else "process")}
+
+
+def _find_problem(summary: dict, wall_time_s: float, what: str) -> str:
+    if not summary["samples"]:
+        return f"telemetry has no {what} samples"
+    if not summary["memory_gib"]:
+        return f"no {what} sample has the memory in use"
+    if summary["last_s"] < wall_time_s - LATE_S:
+        return f"{what} samples end after {summary['last_s']:.0f} s of {wall_time_s:.0f} s"
+    return ""
+
+
+def _numbers(rows: list[dict[str, str]], key: str) -> list[float]:
+    return [float(row[key]) for row in rows if row[key]]
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _energy(rows: list[dict[str, str]]) -> float | None:
+    """Return the energy between first and last sample, summed over devices; None if no device counts its energy."""
+    counters: dict[str, list[float]] = {}
+    for row in rows:
+        if row["energy_j"]:
+            counters.setdefault(row["device"], []).append(float(row["energy_j"]))
+    return sum(max(values) - min(values) for values in counters.values()) if counters else None
+
+
+COMPLETES_STEPS = "completes steps before they return on a CPU, so that there is nothing to wait for"
+STOPPED = ("running", "interrupted", "killed")
+"""Statuses of attempts that were stopped from outside, by a signal or by SIGKILL."""
+SHORTER_FRAC, SHORTER_PAIRS = 0.1, 0.85
+"""Windows are too short without the wait if the median lacks this fraction, and nearly all are shorter than the window
+before them. If only the wait ended a window, each window without it would lack a large part of a step. Other work on
+the machine also changes windows, but in both directions: 16 of 18 pairs differ in one direction by chance once in
+1,500.
+"""
+
+
+def describe_wait(run: RunWithoutWait, why: str) -> dict:
+    """Describe a run without wait. why: how it ended if it has no record.
+
+    Keys: framework, status (empty if it was not done), with_wait_s and without_s (median seconds of a window, None if
+    it was not measured), reason, and `problem`: empty if nothing is wrong.
+    """
+    row: dict = {"framework": run.framework, "status": "", "reason": "", "problem": ""}
+    row |= {"with_wait_s": None, "without_s": None}
+    if not run.shows_it:
+        return row | {"reason": COMPLETES_STEPS}
+    if refusal := run.explain_refusal():
+        return row | {"status": UNSUPPORTED, "reason": refusal}
+    record = run.read_outcome() or run.read_last_attempt()
+    if record is None or record["status"] in STOPPED:
+        return row | {"problem": explain_missing(why)}
+    row |= {"status": record["status"], "reason": record["reason"]}
+    if record["status"] != "completed":
+        is_problem = record["status"] != UNSUPPORTED
+        return row | {"problem": f"{record['status']}: {record['reason']}" if is_problem else ""}
+    with_wait_s, without_s = _read_windows(run)
+    medians = statistics.median(with_wait_s), statistics.median(without_s)
+    row |= dict(zip(("with_wait_s", "without_s"), medians, strict=True))
+    shorter = [without < with_wait for with_wait, without in zip(with_wait_s, without_s, strict=False)]
+    is_short = sum(shorter) > SHORTER_PAIRS * len(shorter)
+    return row | {"problem": _describe_problem(*medians) if is_short else ""}
+
+
+def _read_windows(run: RunWithoutWait) -> tuple[list[float], list[float]]:
+    """Return the seconds of the measured windows that end with the wait, and of those after them, which do not."""
+    events = [json.loads(line) for line in (run.folder / "events.jsonl").read_text().splitlines()]
+    windows = [event for event in events if event["event"] == "window"]
+    without_s, with_wait_s = (
+        [window["elapsed_s"] for window in windows[first::2] if window["phase"] == "train"] for first in (0, 1)
+    )
+    return with_wait_s, without_s
+
+
+def _describe_problem(with_wait_s: float, without_s: float) -> str:
+    if without_s >= (1 - SHORTER_FRAC) * with_wait_s:
+        return ""
+    return (
+        f"a window takes {1000 * without_s:.3g} ms without the wait and {1000 * with_wait_s:.3g} ms with it: neither "
+        "the marker of a step nor its loss waits for it, so rates depend on wait_until_idle alone"
+    )
+
 
 TIME_UP = "the time was up"
 EXPECTED_END = "out_of_memory"
@@ -96,7 +220,7 @@ def list_failures(
     """Return every failure of the check as one line: what failed, and why. `unsupported` is no failure.
 
     verdicts: `framework`, `variant`, `precision`, `status` (empty without a verdict) and `reason` of each cell. waits:
-    see report.check_gpu.waits. not_found: frameworks that are installed in the site's Python but do not work, as
+    see report.check_gpu.findings. not_found: frameworks that are installed in the site's Python but do not work, as
     `environment` and `reason`. why: how the steps `gate` and `rates` ended.
     """
     failures = [f"{found['environment']}: {found['reason']}" for found in not_found]

@@ -6,11 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.figures.speedup import choose_threshold
-from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import has_failed
-from howmanygpus.report.rows.counting import name_count
-from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.rows import choose_inputs, name_count, name_series
 from howmanygpus.report.style import (
     GREY,
     choose_styles,

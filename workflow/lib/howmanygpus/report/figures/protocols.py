@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.published.protocols import describe_protocol
-from howmanygpus.report.rows.counting import name_count
+from howmanygpus.report.published import describe_protocol
+from howmanygpus.report.rows import name_count
 from howmanygpus.report.style import GREY, SEE_GRID, add_note, draw_empty_figure, get_look, mark_disturbed
 from howmanygpus.report.tables.protocols import NO, QUALITY, RATE, YES
 

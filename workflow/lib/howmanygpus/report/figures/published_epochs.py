@@ -4,11 +4,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.published.panels import NOTHING_MEASURED, style_published, title_measured, title_published
-from howmanygpus.report.rows.counting import name_count
-from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.published_panels import NOTHING_MEASURED, style_published, title_measured, title_published
+from howmanygpus.report.rows import choose_inputs, name_count, name_series
 from howmanygpus.report.style import (
     add_note,
     choose_styles,

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from howmanygpus.report.figures.price import describe_target, draw_prices, summarize_prices
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.published.panels import (
+from howmanygpus.report.published_panels import (
     describe_batch,
     make_rows,
     name_bars,

@@ -5,9 +5,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.published.panels import (
+from howmanygpus.report.published_panels import (
     NOTHING_MEASURED,
     describe_batch,
     make_rows,
@@ -16,7 +15,7 @@ from howmanygpus.report.published.panels import (
     title_measured,
     title_published,
 )
-from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.rows import is_real, name_series
 from howmanygpus.report.style import add_note, choose_styles, describe_guess, mark_disturbed, note_rates
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 

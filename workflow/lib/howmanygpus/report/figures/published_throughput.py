@@ -5,9 +5,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.inputs import is_real
-from howmanygpus.report.published.panels import NOTHING_MEASURED, style_published, title_measured, title_published
-from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.published_panels import NOTHING_MEASURED, style_published, title_measured, title_published
+from howmanygpus.report.rows import is_real, name_series
 from howmanygpus.report.style import (
     GREY,
     add_note,

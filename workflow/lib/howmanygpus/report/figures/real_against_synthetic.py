@@ -4,8 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.rows.counting import name_count
-from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.rows import name_count, name_series
 from howmanygpus.report.style import GREY, draw_empty_figure, make_panels, mark_disturbed
 
 TITLE = "Real against synthetic input"

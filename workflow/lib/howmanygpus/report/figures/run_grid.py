@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from howmanygpus.report.disturbance import OTHER_CPU_LIMIT
-from howmanygpus.report.rows.counting import name_count
+from howmanygpus.report.rows import name_count
 from howmanygpus.report.style import RING
 from howmanygpus.report.trajectory import has_unexplained_losses
 

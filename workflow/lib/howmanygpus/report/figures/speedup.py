@@ -5,9 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.inputs import is_real
-from howmanygpus.report.rows.counting import name_count
-from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.rows import is_real, name_count, name_series
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,

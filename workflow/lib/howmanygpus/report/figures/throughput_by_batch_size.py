@@ -3,10 +3,8 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.outcomes import has_failed
-from howmanygpus.report.rows.counting import name_count
-from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.rows import choose_inputs, name_count, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     choose_styles,

@@ -5,8 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.inputs import choose_inputs
-from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.rows import choose_inputs, name_series
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,

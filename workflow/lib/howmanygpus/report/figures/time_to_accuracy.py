@@ -7,9 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.rows import is_real, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     add_note,

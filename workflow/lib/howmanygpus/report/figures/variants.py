@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from howmanygpus.report.equivalence import NO, UNDECIDED, YES
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.rows.counting import name_count
+from howmanygpus.report.rows import name_count
 from howmanygpus.report.style import (
     COLOURS,
     GREY,

@@ -7,8 +7,8 @@ have has no curve and is left out of the mean.
 
 import numpy as np
 
-from howmanygpus.report.quality.predictions import Predictions
-from howmanygpus.train.input.prepared import MISSING
+from howmanygpus.measure.input.prepared import MISSING
+from howmanygpus.report.predictions import Predictions
 
 NAME = "macro ROC AUC"
 UNIT, BETTER = "area", "higher"

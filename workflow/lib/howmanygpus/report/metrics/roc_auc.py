@@ -6,7 +6,7 @@ The second class counts as the positive one. With the first in its place, the ar
 
 import numpy as np
 
-from howmanygpus.report.quality.predictions import Predictions
+from howmanygpus.report.predictions import Predictions
 
 NAME = "ROC AUC"
 UNIT, BETTER = "area", "higher"

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from howmanygpus.report.quality.predictions import Predictions
-from howmanygpus.train.input.prepared import MISSING
+from howmanygpus.measure.input.prepared import MISSING
+from howmanygpus.report.predictions import Predictions
 
 NAME = "cross-entropy"
 UNIT, BETTER = "nats per image or known label", "lower"

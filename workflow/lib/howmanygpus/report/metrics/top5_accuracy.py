@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from howmanygpus.report.quality.predictions import Predictions
+from howmanygpus.report.predictions import Predictions
 
 NAME = "top-5 accuracy"
 UNIT, BETTER = "fraction of test images", "higher"

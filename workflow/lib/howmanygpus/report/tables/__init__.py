@@ -23,7 +23,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
 
-from howmanygpus.modules import has_several, list_modules, read_constants, require_constant
+from howmanygpus.self_description import has_several, list_modules, read_constants, require_constant
 
 FOLDER = Path(__file__).parent
 NO_TABLES = ("results", "allreduces", "ledger", "published", "decision", "searches")

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.outcomes import IDENTITY, has_failed
-from howmanygpus.report.published.protocols import is_fair
+from howmanygpus.report.published import is_fair
 from howmanygpus.report.tables import scaling
 from howmanygpus.report.tables.time_to_accuracy import (
     choose_easiest_threshold,
@@ -72,7 +72,7 @@ def compute_batch_sizes(
 
 
 def mark_largest(table: pd.DataFrame, largest: list[dict]) -> pd.DataFrame:
-    """Mark the batches that `max` stands for. largest: as in the plan, see plan.largest.resolving.
+    """Mark the batches that `max` stands for. largest: as in the plan, see study.largest.resolving.
 
     Under strong scaling they are the batches of the smallest device count.
     """

@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from howmanygpus.measure.input.prepared import MISSING
 from howmanygpus.report.metrics.macro_auc import compute_by_label
 from howmanygpus.report.outcomes import IDENTITY, Outcome, read_outcomes
-from howmanygpus.report.quality.class_names import read_class_names
-from howmanygpus.report.quality.predictions import Predictions, read_predictions
-from howmanygpus.train.input.prepared import MISSING
+from howmanygpus.report.predictions import Predictions, read_class_names, read_predictions
 
 READS = ("results",)
 IS_MERGED = True

@@ -13,11 +13,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from howmanygpus.measure.input.description import DESCRIPTION, MANIFEST, read_description
+from howmanygpus.measure.input.prepared import SPLITS
 from howmanygpus.report.metrics import load_metric
-from howmanygpus.report.quality.class_names import read_class_names
-from howmanygpus.report.quality.predictions import guess
-from howmanygpus.train.input.description import DESCRIPTION, MANIFEST, read_description
-from howmanygpus.train.input.prepared import SPLITS
+from howmanygpus.report.predictions import guess, read_class_names
 
 READS = ("results",)
 USES_METRIC = True

@@ -11,7 +11,7 @@ import pandas as pd
 
 from howmanygpus.report.metrics import load_metric, roc_auc
 from howmanygpus.report.outcomes import IDENTITY, Outcome, read_outcomes
-from howmanygpus.report.quality.predictions import read_predictions
+from howmanygpus.report.predictions import read_predictions
 
 READS = ("results", "datasets")
 USES_METRIC = True

@@ -30,7 +30,7 @@ COLUMNS = (
 
 
 def tabulate(plan: dict, ledger: dict[str, dict]) -> pd.DataFrame:
-    """One row per job, and one per packed allocation. ledger: records by path, see howmanygpus.ledger.recording."""
+    """One row per job, and one per packed allocation. ledger: records by path, see howmanygpus.site.jobs.ledger."""
     specs = [planned["spec"] for planned in plan["runs"].values()]
     devices, frameworks = ({spec[key] for spec in specs} for key in ("device", "framework"))
     hours = count_hours(ledger)
@@ -137,7 +137,7 @@ def count_hours(ledger: dict[str, dict]) -> dict[str, float]:
 def count_held_s(record: dict) -> float | None:
     """Return the seconds for which an ended job had the machine to itself, without its waits for other jobs.
 
-    None if the job still runs, if its end is not known, or if it did not take turns, see train.turns.
+    None if the job still runs, if its end is not known, or if it did not take turns, see measure.host.machine_lock.
     """
     if record["status"] == "running" or "held_s" not in record:
         return None

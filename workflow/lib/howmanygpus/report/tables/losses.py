@@ -10,7 +10,7 @@ import pandas as pd
 
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.outcomes import IDENTITY, read_outcomes
-from howmanygpus.report.published.protocols import AUGMENTATION
+from howmanygpus.report.published import AUGMENTATION
 from howmanygpus.report.trajectory import add_differences
 
 READS = ("results",)

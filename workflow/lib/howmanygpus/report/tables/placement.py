@@ -10,7 +10,7 @@ device on each.
 import pandas as pd
 
 from howmanygpus.report.outcomes import IDENTITY
-from howmanygpus.report.published.protocols import is_fair
+from howmanygpus.report.published import is_fair
 from howmanygpus.report.tables.scaling import OVER_REPEATS, flag_outcomes
 
 READS = ("runs",)

@@ -14,7 +14,8 @@ import pandas as pd
 
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, read_outcomes
-from howmanygpus.report.published.protocols import (
+from howmanygpus.report.predictions import read_predictions
+from howmanygpus.report.published import (
     AUGMENTATION,
     BATCH_STATISTICS,
     FIRST_EPOCH,
@@ -22,7 +23,6 @@ from howmanygpus.report.published.protocols import (
     describe_protocol,
     is_fair,
 )
-from howmanygpus.report.quality.predictions import read_predictions
 from howmanygpus.report.tables.batch_sizes import choose_target
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pandas as pd
 
-from howmanygpus.report.published.reading import DERIVED, read_published
+from howmanygpus.report.published import DERIVED, read_published
 
 READS = ("published",)
 COLUMNS = ("study", *DERIVED)
 
 
 def tabulate(plan: dict, published: list[Path]) -> pd.DataFrame:
-    """One row per published result. published: the tables, and last the sources, see report.published.reading."""
+    """One row per published result. published: the tables, and last the sources, see report.published."""
     *tables, sources = published
     chosen = [choose_rows(read_published(table, sources), plan["config"]["model"]) for table in tables]
     return pd.concat(chosen, ignore_index=True).assign(study=plan["study"])[list(COLUMNS)]
 
 
 def choose_rows(table: pd.DataFrame, model: str) -> pd.DataFrame:
-    """Return the rows of a table for a network. plan.study.published decides by the same rule which figures exist."""
+    """Return the rows of a table for a network. study.published decides by the same rule which figures exist."""
     for rows in (table[table["model"] == model], table[table["model"].isna()]):
         if len(rows):
             return rows

@@ -17,8 +17,8 @@ from howmanygpus.report import accounting, trajectory
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, RUNS, GridDecision, Outcome, read_outcomes
-from howmanygpus.report.published.protocols import describe_protocol
-from howmanygpus.report.rows.learning import describe_own_rates
+from howmanygpus.report.published import describe_protocol
+from howmanygpus.report.rows import describe_own_rates
 from howmanygpus.report.tables.evaluations import explain_missing
 
 READS = ("results", "evaluations", "losses", "decision")

@@ -14,8 +14,8 @@ They share their baseline, on the smallest number of nodes that can have it: one
 import pandas as pd
 
 from howmanygpus.report.outcomes import has_failed
-from howmanygpus.report.published.protocols import is_fair
-from howmanygpus.report.rows.counting import name_count
+from howmanygpus.report.published import is_fair
+from howmanygpus.report.rows import name_count
 
 READS = ("runs",)
 IS_MERGED = True
@@ -84,7 +84,7 @@ def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery:
     """One row per configuration and scaling mode.
 
     runs: the table of that name; curves: the batch sizes that each mode keeps constant; machinery: by variant and
-    framework, overhead of a run on one device for collective operations, see plan.frameworks. num_repeats counts the
+    framework, overhead of a run on one device for collective operations, see registry. num_repeats counts the
     repeats that completed, num_failed those that were tried and did not. Speed-up compares the median with that of the
     baseline, the smallest planned device count of the curve. It is empty if no run completed there.
     """

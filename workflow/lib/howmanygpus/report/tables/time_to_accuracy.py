@@ -13,10 +13,10 @@ attempts; `currency` is its unit. Both are empty without a price.
 
 import pandas as pd
 
-from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, UNDECIDED
-from howmanygpus.report.published.protocols import is_fair
+from howmanygpus.report.published import is_fair
+from howmanygpus.report.rows import is_real
 
 READS = ("runs", "evaluations")
 USES_METRIC = True

@@ -5,7 +5,7 @@ import pandas as pd
 
 from howmanygpus.report.equivalence import compare_means
 from howmanygpus.report.outcomes import has_failed
-from howmanygpus.report.published.protocols import is_fair
+from howmanygpus.report.published import is_fair
 
 READS = ("runs",)
 IS_MERGED = True

@@ -1,6 +1,6 @@
 """Formats of numbers in the toy family, which computes nothing."""
 
-from howmanygpus.train.frameworks.numbers import NumberFormats
+from howmanygpus.measure.frameworks.number_formats import NumberFormats
 
 
 def read(backend, batch):

@@ -4,15 +4,15 @@ import importlib
 
 import numpy as np
 
-from howmanygpus.train.input.prepared import PreparedData
-from howmanygpus.train.loop.backend import StepwiseBackend
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.measure.input.prepared import PreparedData
+from howmanygpus.measure.loop.backend import StepwiseBackend
+from howmanygpus.measure.spec import RunSpec
 
 
 class ToyBackend(StepwiseBackend):
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
         self.spec, self._weights = spec, weights
-        build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.toys").build
+        build = importlib.import_module(f"howmanygpus.measure.models.{spec.model}.toys").build
         self.network = build(data.image_shape, data.num_classes)
 
     def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from howmanygpus.train.frameworks.toys.family import ToyBackend
+from howmanygpus.measure.frameworks.toys.family import ToyBackend
 
 
 class Toy(ToyBackend):

@@ -1,6 +1,6 @@
 """The toy family's own loader: the shared one under another name."""
 
-from howmanygpus.train.input.batches import TrainingBatches
+from howmanygpus.measure.input.batches import TrainingBatches
 
 
 class ToyBatches(TrainingBatches):

@@ -2,7 +2,7 @@
 
 import math
 
-from howmanygpus.train.models.initialization import Draw, he_normal
+from howmanygpus.measure.models.initialization import Draw, he_normal
 
 
 def parameters(image_shape: tuple[int, int, int], num_classes: int) -> dict[str, Draw]:

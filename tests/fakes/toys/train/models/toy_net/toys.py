@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from howmanygpus.train.frameworks.toys.layers.toy_dense import toy_dense
+from howmanygpus.measure.frameworks.toys.layers.toy_dense import toy_dense
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int) -> Callable:

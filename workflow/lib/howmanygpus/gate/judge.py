@@ -1,0 +1,387 @@
+"""
+Judge a framework for the parity gate: compare what it did with the task to the float64 reference.
+
+Each check has a name, a value, a tolerance and the reason for the tolerance. The order of the checks matters: the first
+check that fails is named as the cause, because the later failures follow from it.
+
+Judges what a framework did with a user's own model.
+
+The reference is the plain strategy of the family on one device, in float32, and not a float64 computation. It lacks
+the arrays that cannot be compared: all of training if the model draws random numbers there, and running statistics and
+the evaluations that use them if every device normalises by its own images.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file
+
+from howmanygpus.gate.allowances import (
+    CHECKS,
+    EVALUATIONS,
+    MIN_NOISE_RATIO,
+    UNIT_ROUNDOFF,
+    Allowances,
+    dot,
+    norm,
+    norm_of_all,
+)
+from howmanygpus.gate.process import has_drifted, hash_batch
+from howmanygpus.gate.task import (
+    GLOBAL_BATCH_SIZE,
+    NOISE,
+    NUM_TEST,
+    OPTIMIZERS,
+    SKIPPED_PREFIX,
+    UNSUPPORTED,
+    WEIGHTS,
+    has_noise,
+    has_skipped_step,
+)
+from howmanygpus.measure.input.batches import TrainingBatches
+from howmanygpus.measure.input.prepared import open_data
+from howmanygpus.measure.loop.targets import read_targets
+from howmanygpus.measure.models.initialization import is_trainable
+from howmanygpus.measure.spec import RunSpec
+
+COMPUTED_IN = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+"""Format of the results of products, by precision. TF32 rounds their operands alone."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """The files that the processes of one framework wrote about the task with one optimizer, by rank."""
+
+    arrays: list[dict[str, np.ndarray]]
+    facts: list[dict]
+
+    @classmethod
+    def read(cls, folder: Path, optimizer: str) -> "Observation":
+        facts = [json.loads(path.read_text()) for path in sorted(folder.glob(f"{optimizer}.rank*.json"))]
+        arrays = [load_file(folder / f"{optimizer}.rank{fact['rank']}.safetensors") for fact in facts]
+        return cls(arrays, facts)
+
+    def weights(self, moment: str) -> dict[str, np.ndarray]:
+        """Return rank 0's weights at the moment `initial`, `first` or `final`."""
+        return select(self.arrays[0], moment)
+
+    def join(self, name: str) -> np.ndarray:
+        return np.concatenate([arrays[name] for arrays in self.arrays])
+
+
+def select(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {name.removeprefix(f"{prefix}/"): array for name, array in arrays.items() if name.startswith(f"{prefix}/")}
+
+
+def compare(found: np.ndarray, expected: np.ndarray) -> float:
+    """Return norm(found - expected) / norm(expected); infinite if shapes differ or a value is not finite."""
+    if found.shape != expected.shape or not np.isfinite(found).all():
+        return float("inf")
+    return norm(found - expected) / max(norm(expected), 1e-12)
+
+
+class Comparison:
+    """All checks of one framework on one layout, which is the numbers of devices and of nodes."""
+
+    def __init__(self, folder: Path, task: Path, layout: tuple[int, int]):
+        self.num_devices, self.num_nodes = layout
+        self.task_weights = load_file(task / WEIGHTS)
+        self.specs = {name: RunSpec.read(folder / f"{name}.spec.json") for name in OPTIMIZERS}
+        self.data = open_data(task / "arrays", crop_size=self.specs["sgd"].crop_size)
+        self.seen = {name: Observation.read(folder, name) for name in OPTIMIZERS}
+        self.expected = {name: load_file(task / f"{name}.devices{self.num_devices}.safetensors") for name in OPTIMIZERS}
+        for name, arrays in self.expected.items():
+            if has_noise(self.specs[name]):
+                arrays |= load_file(task / f"{name}.devices{self.num_devices}{NOISE}")
+            if has_skipped_step(self.specs[name]):
+                arrays |= select(arrays, SKIPPED_PREFIX.rstrip("/"))
+        self.allowed = {name: Allowances(self.specs[name], self.expected[name]) for name in OPTIMIZERS}
+        self.running_statistics = self.seen["sgd"].facts[0]["running_statistics"]
+        self.suffix = {"mean of all devices": "mean", "first device": "first"}[self.running_statistics]
+        self.rows: list[dict] = []
+
+    def _add(self, check: str, value: float, tolerance: float, detail: str = "") -> None:
+        # A value of nan fails, because every comparison with it is false.
+        self.rows.append(
+            {
+                **{"devices": self.num_devices, "nodes": self.num_nodes, "check": check},
+                **{"value": float(value) if np.isfinite(value) else None, "tolerance": float(tolerance)},
+                **{"passed": bool(np.isfinite(value) and value <= tolerance), "detail": detail},
+            }
+        )
+
+    def _add_worst(self, check: str, rows: list[tuple[float, float, str]]) -> None:
+        """Add the row whose value is largest compared with its tolerance."""
+        value, tolerance, detail = max(rows, key=lambda row: row[0] / row[1] if np.isfinite(row[0]) else np.inf)
+        self._add(check, value, tolerance, detail)
+
+    def run(self) -> list[dict]:
+        self._check_weights()
+        if self.rows[-1]["passed"]:
+            self._check_numbers()
+            self._check_evaluation()
+            self._check_noise()
+            self._check_batches()
+            self._check_skipped()
+            self._check_losses()
+            self._check_changes()
+            self._check_statistics()
+            self._check_evaluations()
+            self._check_replicas()
+        return self.rows
+
+    def _check_weights(self) -> None:
+        found, expected, tolerance = self.seen["sgd"].weights("initial"), self.task_weights, self.allowed["sgd"].weights
+        if found.keys() != expected.keys():
+            missing = sorted(found.keys() ^ expected.keys())
+            self._add("weights", float("inf"), tolerance, f"differ in {', '.join(missing[:5])}")
+            return
+        worst = max((compare(found[name], array), name) for name, array in expected.items())
+        count = sum(array.size for name, array in found.items() if is_trainable(name))
+        self._add("weights", worst[0], tolerance, f"{count} trainable parameters; {worst[1]}")
+
+    def _check_evaluation(self) -> None:
+        seen, tolerance = self.seen["sgd"], self.allowed["sgd"].of("logits")
+        self._add("repeatable", compare(seen.join("logits_again"), seen.join("logits")), tolerance)
+        kept = np.concatenate([arrays["logits"][arrays["kept"]] for arrays in seen.arrays])
+        self._add("independent", compare(seen.join("logits_in_company"), kept), tolerance)
+        self._add("evaluation", compare(seen.join("logits"), self.expected["sgd"]["logits"]), tolerance)
+
+    def _check_numbers(self) -> None:
+        """Check the formats of all kinds of numbers, and that no array's values fit a coarser format."""
+        wrong: list[str] = []
+        computed = COMPUTED_IN[self.specs["sgd"].precision]
+        for optimizer, seen in self.seen.items():
+            for fact in seen.facts:
+                formats = fact["numbers"]["formats"]
+                for kind, names in formats.items():
+                    if kind != "activations":
+                        wrong += [f"{optimizer}: {kind} in {name}" for name in names if name != "float32"]
+                if not self._match_format(formats["activations"], computed):
+                    wrong.append(f"{optimizer}: products in {', '.join(formats['activations'])}")
+                for kind, names in fact["numbers"]["coarse"].items():
+                    wrong += [f"{optimizer}: {kind} rounded to half precision, {name}" for name in names]
+        distinct = list(dict.fromkeys(wrong))
+        self._add("numbers", len(distinct), 0, "; ".join(distinct[:3]))
+
+    def _check_noise(self) -> None:
+        """Check that reduced precision has left its trace in the logits: other formats may compute in more digits."""
+        if self.specs["sgd"].precision == "fp32":
+            return
+        found = compare(self.seen["sgd"].join("logits"), self.expected["sgd"]["logits"])
+        least = MIN_NOISE_RATIO * self._compute_simulated_noise()
+        self._add("noise", least / max(found, 1e-30), 1, f"the logits differ by {found:.2g}, at least {least:.2g}")
+
+    @staticmethod
+    def _match_format(formats: list[str], expected: str) -> bool:
+        """Whether products are computed in the format of the precision. formats: the formats of all products."""
+        return formats == [expected]
+
+    def _compute_simulated_noise(self) -> float:
+        """Return the relative difference of the logits that simulated rounding causes."""
+        return self.allowed["sgd"].compute_logits_noise()
+
+    def _check_batches(self) -> None:
+        wrong = []
+        for optimizer, seen in self.seen.items():
+            for fact in seen.facts:
+                share = TrainingBatches(self.specs[optimizer], self.data, fact["rank"], fact["num_processes"])
+                expected = [hash_batch(*batch) for batch in read_targets(share, self.specs[optimizer], self.data)]
+                wrong += [
+                    f"{optimizer}, process {fact['rank']}, step {step}"
+                    for step, (one, other) in enumerate(zip(expected, fact["hashes"], strict=False), start=1)
+                    if one != other
+                ]
+                # After a loss that is not finite no more batches are taken; the check of the loss says so.
+                diverged = None in fact["losses"]
+                wrong += ["the number of batches"] * (len(expected) != len(fact["hashes"]) and not diverged)
+        self._add("batches", len(wrong), 0, "; ".join(wrong[:3]))
+
+    def _check_skipped(self) -> None:
+        """Check that one step was skipped.
+
+        More are skipped if gradients overflow at the task's loss scale, and none if gradients are not in float16.
+        """
+        if self.specs["sgd"].precision != "fp16":
+            return
+        counts = {name: seen.facts[0].get("skipped_steps", "an unknown number") for name, seen in self.seen.items()}
+        wrong = [f"{name}: {count}" for name, count in counts.items() if count != has_skipped_step(self.specs[name])]
+        self._add("skipped", len(wrong), 0, ", ".join(wrong))
+
+    def _check_losses(self) -> None:
+        rows = []
+        for optimizer, seen in self.seen.items():
+            expected, allowed = self.expected[optimizer]["losses"], self.allowed[optimizer]
+            losses = [np.nan if loss is None else loss for loss in seen.facts[0]["losses"]]
+            found = np.array([*losses, *[np.nan] * (len(expected) - len(losses))])
+            differences = np.abs(found - expected) / np.abs(expected)
+            rows += [
+                (value, allowed.get_loss_limit(step), f"{optimizer}, step {step}")
+                for step, value in enumerate(differences, start=1)
+            ]
+        self._add_worst("loss", [row for row in rows if row[2].endswith("step 1")])
+        self._add_worst("losses", rows)
+
+    def _compute_gradient(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Return the gradient that the first step of sgd used, without the decay, and the reference's."""
+        optimizer = self.specs["sgd"].optimizer
+        rate = float(self.allowed["sgd"].rates[0])
+        after, reference = self.seen["sgd"].weights("first"), select(self.expected["sgd"], "gradient")
+        return {
+            name: (self.task_weights[name].astype(np.float64) - after[name]) / rate
+            - optimizer.weight_decay * self.task_weights[name]
+            for name in reference
+        }, reference
+
+    def _compute_change(self, optimizer: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Return the changes of all parameters over all steps, and the reference's."""
+        reference = select(self.expected[optimizer], f"final_{self.suffix}")
+        found, names = self.seen[optimizer].weights("final"), [name for name in reference if is_trainable(name)]
+        changed, expected = (
+            {name: weights[name].astype(np.float64) - self.task_weights[name] for name in names}
+            for weights in (found, reference)
+        )
+        return changed, expected
+
+    def _check_changes(self) -> None:
+        """Compare the first gradient and the changes by all steps, as a whole and array by array."""
+        changes = {"gradients": ("sgd", "gradient", *self._compute_gradient())}
+        for optimizer in self.seen:
+            changes[f"updates_{optimizer}"] = (optimizer, f"final_{self.suffix}", *self._compute_change(optimizer))
+        wholes: dict[str, list[tuple[float, float, str]]] = {"averaging": [], "direction": [], "norm": []}
+        for check, (optimizer, key, found, expected) in changes.items():
+            allowed = self.allowed[optimizer]
+            along, cosine, ratio = compare_wholes(found, expected)
+            limit = allowed.get_whole_limits(key, expected)
+            wholes["direction"].append((1 - cosine, limit.direction, f"{check}: cosine {cosine:.4f}"))
+            wholes["norm"].append((abs(ratio - 1), limit.norm, f"{check}: {ratio:.4f} times the reference"))
+            if check == "gradients":
+                self._add("averaging", abs(along - 1), limit.norm, f"{along:.4f} times the reference")
+        self._add_worst("direction", wholes["direction"])
+        self._add_worst("norm", wholes["norm"])
+        for check, (optimizer, key, found, expected) in changes.items():
+            self._add(check, *self.allowed[optimizer].find_worst(key, found, expected))
+
+    def _check_statistics(self) -> None:
+        reference = select(self.expected["sgd"], f"final_{self.suffix}")
+        statistics = {name: array for name, array in reference.items() if not is_trainable(name)}
+        if statistics:
+            found = self.seen["sgd"].weights("final")
+            self._add("statistics", *self.allowed["sgd"].find_worst(f"final_{self.suffix}", found, statistics))
+
+    def _check_evaluations(self) -> None:
+        wrong = {name: count_wrong_images(seen) for name, seen in self.seen.items()}
+        self._add("evaluated", sum(wrong.values()), 0, f"with {', '.join(name for name in wrong if wrong[name])}")
+        for optimizer, seen in self.seen.items():
+            check, expected = EVALUATIONS[optimizer], self.expected[optimizer][f"evaluations_{self.suffix}"]
+            samples = np.concatenate([arrays["samples"] for arrays in seen.arrays])
+            evaluations = np.concatenate([arrays["evaluations"] for arrays in seen.arrays], axis=1)
+            found = evaluations[:, np.argsort(samples, kind="stable")]
+            self._add(check, compare(found, expected), self.allowed[optimizer].of(f"evaluations_{self.suffix}"))
+
+    def _check_replicas(self) -> None:
+        differing = []
+        for seen in self.seen.values():
+            first = seen.weights("final")
+            differing += [name for fact in seen.facts for name in fact["differing_replicas"]]
+            for arrays in seen.arrays[1:]:
+                other = select(arrays, "final")
+                differing += [n for n in first if is_trainable(n) and has_drifted(other[n], first[n])]
+        self._add("replicas", len(differing), 0, ", ".join(differing[:3]))
+
+
+def count_wrong_images(seen: Observation) -> int:
+    """Count the test images that are not among the evaluated ones, or are there more than once."""
+    samples = np.concatenate([arrays["samples"] for arrays in seen.arrays])
+    return int(np.sum(np.bincount(samples, minlength=NUM_TEST) != 1))
+
+
+def compare_wholes(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> tuple[float, float, float]:
+    """Return the projection of found on expected, their cosine, and the ratio of their norms, over all arrays."""
+    along = sum(dot(found[name], array) for name, array in expected.items())
+    lengths = [norm_of_all(arrays) for arrays in (found, expected)]
+    return along / lengths[1] ** 2, along / max(lengths[0] * lengths[1], 1e-30), lengths[0] / lengths[1]
+
+
+def judge(
+    observed: dict[tuple[int, int], Path], task: Path, strict: dict | None = None, compare_by: type = Comparison
+) -> dict:
+    """Return the verdict on a framework.
+
+    observed: its output folder for each layout (devices, nodes). strict: the fp32 verdict on the same code without
+    compression of gradients; None if this is it. It must be `passed`, because the limits of reduced precision are too
+    wide for some faults.
+    """
+    if strict is not None and strict["status"] != "passed":
+        reason = f"the fp32 verdict on the same code is {strict['status']}: {strict['reason']}"
+        return {"status": strict["status"], "reason": reason, "checks": []}
+    rows: list[dict] = []
+    facts: dict = {}
+    for layout, folder in observed.items():
+        if (unsupported := folder / UNSUPPORTED).exists():
+            return {"status": "unsupported", "reason": json.loads(unsupported.read_text())["reason"], "checks": rows}
+        comparison = compare_by(folder, task, layout)
+        rows += comparison.run()
+        facts = {
+            "running_statistics": comparison.running_statistics,
+            "versions": comparison.seen["sgd"].facts[0]["versions"],
+        }
+    failed = [row for row in rows if not row["passed"]]
+    verdict = {"status": "failed" if failed else "passed", "reason": "", "checks": rows, **facts}
+    if failed:
+        first = min(failed, key=lambda row: (list(CHECKS).index(row["check"]), row["devices"], row["nodes"]))
+        verdict["reason"] = describe_failure(first)
+    return verdict | {"global_batch_size": GLOBAL_BATCH_SIZE}
+
+
+def describe_layout(layout: tuple[int, int]) -> str:
+    devices, nodes = layout
+    return f"{devices} device{'s' if devices > 1 else ''}" + (f" of {nodes} nodes" if nodes > 1 else "")
+
+
+def describe_failure(row: dict) -> str:
+    value = "not a number or missing" if row["value"] is None else f"{row['value']:.3g}"
+    detail = f" ({row['detail']})" if row["detail"] else ""
+    where = describe_layout((row["devices"], row["nodes"]))
+    return f"{row['check']} on {where}: {value}, allowed {row['tolerance']:.3g}{detail}"
+
+
+class OwnComparison(Comparison):
+    def run(self) -> list[dict]:
+        self._check_weights()
+        if self.rows[-1]["passed"]:
+            self._check_numbers()
+            self._check_evaluation()
+            self._check_noise()
+            self._check_batches()
+            self._check_skipped()
+            if "losses" in self.expected["sgd"]:
+                self._check_losses()
+                self._check_changes()
+                self._check_statistics()
+            self._check_evaluations()
+            self._check_replicas()
+        return self.rows
+
+    @staticmethod
+    def _match_format(formats: list[str], expected: str) -> bool:
+        """Accept other formats too: a user's model may compute partly in float32 or in unreadable layers."""
+        return not formats or expected in formats
+
+    def _compute_simulated_noise(self) -> float:
+        """Return the unit roundoff: the reference's noise comes from the same code, which may ignore the precision."""
+        return UNIT_ROUNDOFF[self.specs["sgd"].precision]
+
+    def _check_statistics(self) -> None:
+        reference = select(self.expected["sgd"], f"final_{self.suffix}")
+        if any(not is_trainable(name) for name in reference):
+            super()._check_statistics()
+
+    def _check_evaluations(self) -> None:
+        if f"evaluations_{self.suffix}" in self.expected["sgd"]:
+            super()._check_evaluations()
+            return
+        wrong = {name: count_wrong_images(seen) for name, seen in self.seen.items()}
+        self._add("evaluated", sum(wrong.values()), 0, f"with {', '.join(name for name in wrong if wrong[name])}")

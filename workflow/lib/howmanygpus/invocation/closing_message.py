@@ -1,0 +1,53 @@
+"""The last message of a call: where the answer is, or what was not done."""
+
+import shlex
+from collections.abc import Iterable
+
+AVAILABLE = "available"
+
+
+def repeat_call(target: str, command_line: list[str], targets: Iterable[str]) -> str:
+    """Return the command line of the same call with another target, which stands before the options.
+
+    target: empty for none. targets: those of the call, which are left out.
+    """
+    return shlex.join([".venv/bin/snakemake", *filter(None, [target]), *_list_options(command_line, targets)])
+
+
+def _list_options(command_line: list[str], targets: Iterable[str]) -> list[str]:
+    given = {*targets, "--"}
+    return [word for word in command_line[1:] if word not in given]
+
+
+def describe_success(made: Iterable[str], command_line: list[str], targets: Iterable[str]) -> str:
+    """Return the last message of a call that did everything; empty if it was not asked for an answer.
+
+    made: paths of all files that were asked for, also if they existed.
+    """
+    answers = sorted((path for path in made if path.endswith("/answer.txt")), key=len)
+    if not answers:
+        return ""
+    targets = list(targets)
+    options = _list_options(command_line, targets)
+    report = shlex.join([".venv/bin/snakemake", *targets, *options, "--report", "results/report.html"])
+    return f"The answer is in {answers[0]}. This writes the report: {report}"
+
+
+def describe_end(
+    interruption: str, submits: bool, command_line: list[str], targets: Iterable[str], cause: str = ""
+) -> str:
+    """Return the last message of a call that failed or was interrupted.
+
+    interruption: signal that ended the call, see invocation.interrupting; empty if none did. targets: those of
+    the call. cause: what failed first, which the last line names, see invocation.failing.
+    """
+    if interruption:
+        jobs = "jobs that had not started were cancelled" if submits else "no other job was started"
+        if interruption == "Ctrl-C":
+            jobs = "its jobs were cancelled" if submits else "its jobs were stopped"
+        return f"The call was interrupted by {interruption}; {jobs}. The same call continues with what is missing."
+    targets = list(targets)
+    message = "Some steps failed. The same call tries the missing ones again."
+    if AVAILABLE not in targets:
+        message += f" Tables and figures from the runs that exist: {repeat_call(AVAILABLE, command_line, targets)}"
+    return f"{message}\nThe first that failed: {cause}" if cause else message

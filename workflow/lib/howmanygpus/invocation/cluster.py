@@ -1,0 +1,161 @@
+"""Compares the machine file and the studies with what the cluster offers, before any job is submitted."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from howmanygpus.invocation.rules.parity import resolve_limit_min
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.site.offer import Offer, PartitionError, ask_for_offer
+from howmanygpus.study.durations import RUNS
+from howmanygpus.study.plan import Plan
+from howmanygpus.study.runs import Run
+from howmanygpus.study.study import Study
+
+OF_DEVICES = "limit_min"
+"""A resource that only rules of jobs with devices have; see site.requests."""
+PROFILE = "config.yaml of the profile"
+
+
+def find_misfits(plan: Plan, results: Path = RUNS) -> list[str]:
+    """Return a message for each kind of job that could never start, with the place and the remedy.
+
+    results: folder of the finished runs. Only devices of missing runs are looked at. The list is empty if jobs are not
+    submitted or SLURM does not answer. Limits of accounts and of a QOS are not known here; see invocation.waiting.
+    """
+    messages: list[str] = []
+    if not plan.machine.submits:
+        return messages
+    for name in filter(plan.machine.devices.get, plan.devices):
+        place = f"{plan.machine.path}: devices.{name}"
+        runs = [run for run in plan.runs.values() if run.device == name and not run.unsupported]
+        if not (missing := [run for run in runs if not (results / run.path / "run.json").exists()]):
+            continue
+        try:
+            offer = ask_for_offer(plan.machine.device(name).options)
+        except PartitionError as error:
+            messages.append(f"{place}.partition: {error}")
+            continue
+        if offer is None:
+            break
+        messages += _check_device(plan, offer, missing, place)
+    return messages
+
+
+def _check_device(plan: Plan, offer: Offer, runs: list[Run], place: str) -> Iterator[str]:
+    device = plan.machine.device(runs[0].device)
+    num_nodes = max(map(plan.machine.count_nodes, runs))
+    yield from _check_nodes(offer, device, num_nodes, place)
+    # Some QOS exceed the limits of the partition.
+    if device.options["qos"] is None:
+        if offer.max_nodes < num_nodes <= len(offer.nodes):
+            yield (
+                f"{place}.max_nodes: runs need {num_nodes} nodes, and partition {offer.partition} gives a job "
+                f"{offer.max_nodes:g} at most; lower num_gpus or num_nodes of the studies, or name another partition"
+            )
+        studies = [plan.studies[name] for name in dict.fromkeys(run.study for run in runs)]
+        yield from _check_times(offer, studies, plan.machine, place)
+
+
+def _check_nodes(offer: Offer, device: Device, num_nodes: int, place: str) -> Iterator[str]:
+    where = f"partition {offer.partition}"
+    if not offer.nodes:
+        wanted = ", ".join(filter(None, (device.options["request"], device.options["constraint"])))
+        yield (
+            f"{place}: no node of {where} has {wanted or 'devices'}; correct `request`, `constraint` or `partition` "
+            "(`sinfo -o '%P %G %f'` lists what there is)"
+        )
+    elif num_nodes > len(offer.nodes):
+        yield (
+            f"{place}.max_nodes: runs need {num_nodes} nodes, and {where} has {len(offer.nodes)} with this device; "
+            "lower num_gpus or num_nodes of the studies"
+        )
+    else:
+        yield from _check_shares(offer, device, num_nodes, place)
+
+
+def _check_shares(offer: Offer, device: Device, num_nodes: int, place: str) -> Iterator[str]:
+    """Check that a node has enough devices, and enough cores and memory for each of them."""
+    count, has = device.devices_per_node, f"a node of partition {offer.partition} has"
+    most_devices = count if offer.nodes[0].devices is None else offer.most("devices", num_nodes)
+    if count > most_devices:
+        yield f"{place}.devices_per_node: {count} is too large, {has} {most_devices}; lower it to {most_devices}"
+        return
+    shares = {
+        "cores_per_device": (device.cores_per_device, offer.most("cores", num_nodes), "cores"),
+        "memory_per_device_mb": (device.options["memory_per_device_mb"], offer.most("memory_mb", num_nodes), "MB"),
+    }
+    for key, (each, most, unit) in shares.items():
+        if each * count > most:
+            yield (
+                f"{place}.{key}: {each} for each of {count} devices is {each * count} {unit}, {has} {most}; lower it "
+                f"to {most // count}"
+            )
+
+
+def _check_times(offer: Offer, studies: list[Study], machine: Machine, place: str) -> Iterator[str]:
+    overhead_min, longest_min = machine.slurm["overhead_min"], offer.longest_job_min
+    gate_min = resolve_limit_min(machine) + overhead_min
+    if gate_min > longest_min and any(study.config["parity"] != "off" for study in studies):
+        yield (
+            f"{place}.partition: a job of the parity gate takes up to {gate_min} minutes, and partition "
+            f"{offer.partition} ends jobs after {longest_min:.0f}; lower `slurm.gate_limit_min` of {machine.path} to "
+            f"{longest_min - overhead_min:.0f}, or name another partition"
+        )
+    for study in studies:
+        limit_min = study.config["time_limit_min"]
+        if limit_min + overhead_min > longest_min:
+            yield (
+                f"{study.place}.time_limit_min: {limit_min} and the {overhead_min} of slurm.overhead_min exceed the "
+                f"{longest_min:.0f} minutes that partition {offer.partition} allows a job; lower it to "
+                f"{longest_min - overhead_min:.0f}, or name another partition or `qos` in {machine.path}"
+            )
+
+
+def find_misfits_without_devices(jobs: Iterable[Any]) -> list[str]:
+    """Return a message for each kind of job without a device that could never start, with the remedy.
+
+    jobs: those of Snakemake that are to run. The list is empty if SLURM does not answer.
+    """
+    partitions: dict[str | None, list[Any]] = {}
+    for job in jobs:
+        if not (job.is_local or job.is_group() or OF_DEVICES in job.rule.resources):
+            partitions.setdefault(job.resources.get("slurm_partition"), []).append(job)
+    messages: list[str] = []
+    for partition, submitted in partitions.items():
+        try:
+            offer = ask_for_offer({"partition": partition, "request": None, "constraint": None})
+        except PartitionError as error:
+            messages.append(f"{PROFILE}: slurm_partition: {error}")
+            continue
+        if offer and offer.nodes:
+            messages += _check_without_devices(offer, submitted)
+    return list(dict.fromkeys(messages))
+
+
+def _check_without_devices(offer: Offer, jobs: list[Any]) -> Iterator[str]:
+    """Compare jobs with the largest of the partition's nodes."""
+    most = {"cores": offer.most("cores", 1), "mem_mb": offer.most("memory_mb", 1)}
+    where = f"partition {offer.partition}"
+    for job in jobs:
+        rule, runtime, memory_mb = job.rule.name, job.resources.get("runtime"), job.resources.get("mem_mb")
+        other = "or name another `slurm_partition` there"
+        if _is_number(runtime) and runtime > offer.longest_job_min:
+            yield (
+                f"{PROFILE}: runtime: {runtime} minutes of jobs without a device exceed the "
+                f"{offer.longest_job_min:.0f} that {where} allows a job; lower it, {other}"
+            )
+        if job.threads > most["cores"]:
+            yield (
+                f"{PROFILE}: the step {rule} asks for {job.threads} cores, and a node of {where} has {most['cores']}; "
+                f"add `{rule}={most['cores']}` to `set-threads`, {other}"
+            )
+        if _is_number(memory_mb) and memory_mb > most["mem_mb"]:
+            yield (
+                f"{PROFILE}: the step {rule} asks for {memory_mb} MB, and a node of {where} gives "
+                f"{most['mem_mb']}; lower mem_mb, {other}"
+            )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)

@@ -1,0 +1,199 @@
+"""Decides what an adaptive study runs next, from its plan and from the records that exist."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from howmanygpus.files import write_json_atomic
+from howmanygpus.invocation.passes import PassState, ask_for_another
+from howmanygpus.invocation.plans import leave_plans
+from howmanygpus.invocation.searches import list_numbers, postpone_runs, record_failed_searches
+from howmanygpus.site.jobs.ledger import JOBS, RUN, complete_jobs
+from howmanygpus.site.retrying import STARTED
+from howmanygpus.study.adaptive.budget import RESERVE
+from howmanygpus.study.adaptive.campaign import Campaign, list_campaigns
+from howmanygpus.study.adaptive.configurations import Decision, KnownRuns, RunResult
+from howmanygpus.study.adaptive.expected_durations import expect_seconds
+from howmanygpus.study.plan import Plan
+from howmanygpus.study.runs import Run
+
+DECISIONS = Path(".snakemake/howmanygpus/decisions")
+"""Folder in which the deciding process leaves its decisions for the jobs of a call, one file for each study."""
+LIMITS = "limits-min"
+"""File with the minutes that budgets have for runs. No study has this name."""
+STILL_RUNNING = "By what was measured there is more to do: this call goes on with another pass."
+DONE_BY_ANOTHER_CALL = "By what was measured there is more to do: give the same call again."
+LATER, NOT_RUN = "missing", "not_run"
+"""Statuses, in the table of runs, of a run that is decided later and of one that is not run."""
+
+
+def decide_all(plan: Plan) -> dict[str, Decision]:
+    """Return the decision about each adaptive study, each study of probes, and each that waits for a search, by name.
+
+    The two studies of a campaign share one decision.
+    """
+    waiting = postpone_runs(plan)
+    # A study of probes waits for the same searches as the study whose probes it has.
+    campaigns = [campaign for campaign in list_campaigns(plan) if campaign.study.name not in waiting]
+    decisions = {id(campaign): campaign.decide(_gather(campaign)) for campaign in campaigns}
+    return waiting | {study.name: decisions[id(campaign)] for campaign in campaigns for study in campaign.studies}
+
+
+def _gather(campaign: Campaign) -> KnownRuns:
+    # pandas, which these modules import, is loaded only if a study needs a decision.
+    from howmanygpus.invocation.run_results import read_ended, sum_device_hours
+
+    owners = {study.name: study for study in campaign.studies}
+    runs = {run.path: run for run in campaign.runs}
+
+    def find_spec(path: str) -> dict:
+        return owners[runs[path].study].spec(runs[path])
+
+    ended = read_ended(runs, find_spec, campaign.study.defaults, os.environ.get(STARTED, ""))
+    known = {path: RunResult(status, rate, has_outcome) for path, status, rate, has_outcome in ended}
+    if campaign.rules.budget_device_h is None:
+        return KnownRuns(known)
+    machine = campaign.plan.machine
+    billing = {name: found for name in machine.devices if (found := machine.billing(name))}
+    jobs: dict[str, dict] = {}
+    for study in campaign.studies:
+        before, completed = complete_jobs(JOBS / RUN / study.name)
+        jobs |= {str(path): record for path, record in (before | completed).items()}
+    return KnownRuns(known, sum_device_hours(jobs, billing), _expect_hours(campaign, known, billing))
+
+
+def _expect_hours(
+    campaign: Campaign, tried: Collection[str], billing: dict[str, dict]
+) -> Callable[[str], float | None]:
+    """Return a function from a run's path to the device-hours that it is expected to need, as they are billed."""
+    expect, runs = expect_seconds(campaign, tried), {run.path: run for run in campaign.runs}
+
+    @cache
+    def expect_hours(path: str) -> float | None:
+        seconds = expect(runs[path])
+        return None if seconds is None else seconds / 3600 * _count_devices(campaign.plan, runs[path], billing)
+
+    return expect_hours
+
+
+def _count_devices(plan: Plan, run: Run, billing: dict[str, dict]) -> float:
+    """Return how many devices are billed for a run."""
+    from howmanygpus.report.accounting import bill
+
+    num_nodes, prices = plan.machine.count_nodes(run), billing.get(run.device)
+    return bill(1.0, run.num_gpus, num_nodes, prices)["billed_device_hours"] if prices else run.num_gpus
+
+
+def apply_decisions(plan: Plan, is_job: bool) -> None:
+    """Give a plan its decisions. A job on a cluster only gets the time that budgets have for its run."""
+    if is_job:
+        plan.limits_min = json.loads((DECISIONS / LIMITS).read_text()) if (DECISIONS / LIMITS).exists() else {}
+        return
+    plan.decisions = decide_all(plan)
+    plan.limits_min = limit_runs(plan, plan.decisions)
+
+
+def end_pass(plan: Plan, say: Callable[[str], None], is_last: bool, has_failed: bool = False) -> bool:
+    """Decide again at the end of a pass, and let another one follow if there is more to do; return whether there is.
+
+    is_last: whether none may follow, because the user interrupted the call or wants it to end with the first failure.
+    has_failed: whether a step failed, so that requested searches may be missing.
+    """
+    if is_last or not (plan.decisions or plan.searches):
+        return False
+    if has_failed:
+        record_failed_searches(plan)
+    is_followed = compute_pass_state(plan.decisions, list_numbers(plan)).is_followed_by(_compute_pass_state_now(plan))
+    if is_followed:
+        say(STILL_RUNNING if ask_for_another(has_failed) else DONE_BY_ANOTHER_CALL)
+    return is_followed
+
+
+def _compute_pass_state_now(plan: Plan) -> PassState:
+    """Return the standing according to the records that exist now. New results of searches make a new plan."""
+    now = plan.plan_again() if plan.searches else plan
+    return compute_pass_state(decide_all(now), list_numbers(now))
+
+
+def compute_pass_state(decisions: Mapping[str, Decision], numbers: Iterable[str] = ()) -> PassState:
+    """Return the standing of a plan. numbers: those from searches, see invocation.searches.list_numbers."""
+    asked = {run for decision in decisions.values() for run in (*decision.go, *decision.done)}
+    undecided = frozenset(study for study, decision in decisions.items() if decision.later)
+    return PassState(frozenset([*asked, *numbers]), undecided)
+
+
+def refuse_overspending(plan: Plan, jobs: Iterable[Any]) -> list[str]:
+    """Return a message for each budget that has no room for runs that exist and would be done again.
+
+    jobs: those of Snakemake that this call does.
+    """
+    messages, training = [], [job for job in jobs if job.rule.name == "train"]
+    again = {job.wildcards_dict["run"] for job in training if Path(job.output[0]).exists()}
+    for campaign in list_campaigns(plan):
+        budget, own = campaign.rules.budget_device_h, {run.path for run in campaign.runs} & again
+        if budget is None or not own:
+            continue
+        known, going = _gather(campaign), set(plan.decisions[campaign.study.name].go)
+        need = sum(known.expect(run) or 0.0 for run in own | going)
+        if known.used_device_h + RESERVE * need > budget:
+            messages.append(
+                f"{campaign.study.place}.budget_device_h: {budget:g} device-hours, {known.used_device_h:.3g} of them "
+                f"used, have no room for {len(own)} runs that exist and would be done again, which need about "
+                f"{need:.2g} and a reserve of a quarter; raise it, or keep the runs as they are with "
+                "--rerun-triggers mtime"
+            )
+    return messages
+
+
+def limit_runs(plan: Plan, decisions: dict[str, Decision]) -> dict[str, float]:
+    """Return the minutes that the budget has for each run that is done now."""
+    billing = {name: found for name in plan.machine.devices if (found := plan.machine.billing(name))}
+    return {
+        path: 60 * hours / _count_devices(plan, plan.runs[path], billing)
+        for decision in decisions.values()
+        for path, hours in decision.allowed_device_h.items()
+    }
+
+
+def find_file(study: str) -> str:
+    """Return the file in which write_decisions writes about a study."""
+    return str(DECISIONS / f"{study}.json")
+
+
+def hash_decision(plan: Plan, study: str) -> str:
+    """Return the hash of the content that write_decisions writes about a study."""
+    text = json.dumps(describe_decision(plan, study, plan.decisions[study]), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def describe_decision(plan: Plan, study: str, decision: Decision) -> dict:
+    """Return the decision for tables and answers of a study: status and reason of each run without an outcome.
+
+    Runs that this call does are missing until they have one.
+    """
+    words = [(LATER, decision.later), (NOT_RUN, decision.not_run)]
+    runs = {
+        path: [status, reason.removeprefix("not run: ")]
+        for status, reasons in words
+        for path, reason in reasons.items()
+        if plan.runs[path].study == study
+    }
+    campaigns = list_campaigns(plan)
+    owner = next((each for each in campaigns if study in [member.name for member in each.studies]), None)
+    told = {"runs": runs, "budget_device_h": owner.rules.budget_device_h if owner else None}
+    return told | ({"probes_of": owner.study.name} if owner and owner.study.name != study else {})
+
+
+def write_decisions(plan: Plan) -> None:
+    """Write all plans and decisions, and the limits that budgets set, where the jobs of this call find them."""
+    leave_plans(plan)
+    if not plan.decisions:
+        return
+    DECISIONS.mkdir(parents=True, exist_ok=True)
+    write_json_atomic(DECISIONS / LIMITS, dict(plan.limits_min))
+    for study, decision in plan.decisions.items():
+        write_json_atomic(Path(find_file(study)), describe_decision(plan, study, decision))

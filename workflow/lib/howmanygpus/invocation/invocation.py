@@ -1,0 +1,193 @@
+"""One call of Snakemake: its plan, the objects whose methods the rules use, and what happens around its jobs."""
+
+import atexit
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+from snakemake.exceptions import WorkflowError
+from snakemake.io import IOFile
+from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
+
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.invocation import (
+    available,
+    closing_message,
+    deciding,
+    interrupting,
+    passes,
+    patches,
+    starting,
+    versions,
+    waiting,
+)
+from howmanygpus.invocation.cluster import find_misfits
+from howmanygpus.invocation.disk import find_lack_of_space, list_folders, list_full_disks
+from howmanygpus.invocation.dry_run.printing import summarize_dry_run
+from howmanygpus.invocation.failing import Failures, write_quietly
+from howmanygpus.invocation.rules.cluster import ClusterRules
+from howmanygpus.invocation.rules.data import DataRules
+from howmanygpus.invocation.rules.environments import EnvironmentRules
+from howmanygpus.invocation.rules.largest import LargestRules
+from howmanygpus.invocation.rules.parity import ParityRules
+from howmanygpus.invocation.rules.products import ProductRules
+from howmanygpus.invocation.rules.training import TrainingRules
+from howmanygpus.invocation.rules.weights import OwnModelRules, WeightRules, fetch_first
+from howmanygpus.prepare.acquire.acquisition import AcquisitionError
+from howmanygpus.report import figures, tables
+from howmanygpus.report.files import read_first_page
+from howmanygpus.site import retrying
+from howmanygpus.site.concurrency import describe_concurrency, limit_measurements
+from howmanygpus.site.environments.cache import CacheError, check_cache
+from howmanygpus.site.jobs.completing import OlderResultsError, complete_attempts, refuse_older_results
+from howmanygpus.site.jobs.invocations import InUseError, announce, refuse_to_unlock
+from howmanygpus.site.jobs.ledger import complete_and_list_jobs
+from howmanygpus.site.machine import Machine, read_machine, resolve_machine_file
+from howmanygpus.study.invalidation.pins import use_existing
+from howmanygpus.study.plan import Plan
+from howmanygpus.study.published import describe_sources
+from howmanygpus.surroundings.secrets import hide_everywhere
+
+
+class Invocation:
+    """The call that reads the Snakefile: in a job on a cluster, it only has the plan and the rules' objects.
+
+    workflow, config, logger: Snakemake's. config gets what the report shows.
+    """
+
+    def __init__(self, workflow: Any, config: dict, logger: Any):
+        if not Path(".venv/bin/python").exists():
+            raise WorkflowError(".venv: the Python of the workflow's steps is not there; run `make .venv/installed`")
+        self._workflow, self._logger, self._is_job = workflow, logger, bool(workflow.remote_exec)
+        self._is_dry_run = workflow.output_settings.dryrun
+        self._shortages: list[str] = []
+        self._failures = Failures(workflow, logger.error)
+        self._fit_into_snakemake()
+        self.machine, self.plan = self._plan(config)
+        deciding.apply_decisions(self.plan, is_job=self._is_job)
+        self._describe(config)
+        self._make_rules()
+        if workflow.is_main_process:
+            self._warn()
+        if self._is_dry_run:
+            summarize_dry_run(workflow, self.plan, logger)
+        if not self._is_job:
+            atexit.register(self.data.save_contents)
+        if not (self._is_job or self._is_dry_run):
+            if "--unlock" not in sys.argv and (full := list_full_disks(list_folders())):
+                raise WorkflowError("\n".join(full))
+            # Tables are made from the records of attempts, so these are completed before Snakemake reads them.
+            self._settle_attempts()
+
+    def _fit_into_snakemake(self) -> None:
+        patches.apply()
+        interrupting.end_without_traceback()
+        # A site's Snakemake may have no plugin for SLURM.
+        if ExecutorPluginRegistry().is_installed("slurm"):
+            from howmanygpus.invocation import executor
+
+            executor.adopt()
+            if self._is_job:
+                executor.forget_requests()
+        if self._workflow.is_main_process and passes.begin_pass() == 1:
+            retrying.record_call_start()
+            for untested in versions.list_untested():
+                self._logger.warning(untested)
+
+    def _plan(self, config: dict) -> tuple[Machine, Plan]:
+        try:
+            refuse_to_unlock(sys.argv)
+            refuse_older_results()
+            if not self._is_job:
+                check_cache()
+            machine = read_machine(resolve_machine_file(config.get("machine"), sys.argv), config.get("packed", False))
+            use_existing(machine.environments)
+            return machine, Plan(config, machine)
+        except (CacheError, ConfigError, InUseError, OlderResultsError) as error:
+            # A WorkflowError would name a file and a line as if the workflow were wrong.
+            sys.exit(f"snakemake: {error}")
+
+    def _describe(self, config: dict) -> None:
+        """Add what the report shows: it begins with the answers, and describes the method by the whole config."""
+        config |= read_first_page(self.plan.studies, sys.argv)
+        config["concurrency"] = describe_concurrency(self.machine)
+        config["studies"] = {name: hide_everywhere(study.config) for name, study in self.plan.studies.items()}
+        config["sources"] = {name: describe_sources(study.config) for name, study in self.plan.studies.items()}
+
+    def _make_rules(self) -> None:
+        # Snakemake has no persistence yet.
+        plan, workflow = self.plan, self._workflow
+        if limit := limit_measurements(self.machine):
+            workflow.register_resource("measurement", limit)
+        self.training = TrainingRules(plan, lambda path: workflow.persistence.input(IOFile(path)))
+        self.data = DataRules(
+            plan, lambda path: None if self._is_job else workflow.persistence.params(IOFile(path)), self._logger.info
+        )
+        self.cluster = ClusterRules(plan)
+        self.environments = EnvironmentRules(self.machine)
+        self.parity, self.own_models = ParityRules(plan), OwnModelRules(plan)
+        self.weights, self.largest = WeightRules(plan), LargestRules(plan)
+        self.products = ProductRules(
+            plan,
+            lambda: available.builds_from_existing(workflow),
+            tables.list_tables,
+            figures.list_figures,
+            tables.list_merged(),
+        )
+
+    def _warn(self) -> None:
+        plan = self.plan
+        self._shortages = plan.find_shortages() + find_misfits(plan) + find_lack_of_space(plan)
+        doubts = [*plan.find_excesses(), *plan.find_doubts(), *plan.list_remarks()]
+        for warning in [*doubts, *self._shortages]:
+            self._logger.warning(warning)
+
+    def _settle_attempts(self) -> None:
+        for record in complete_attempts():
+            self._logger.info(f"{record.parent} had ended without a word; see its attempt.json")
+
+    def start(self) -> None:
+        """Refuse a call that cannot work, and follow its jobs. This is `onstart`."""
+        workflow, warn = self._workflow, self._logger.warning
+        interrupting.note_signals(workflow.scheduler)
+        write_quietly(self._logger.handlers)
+        self._logger.addFilter(self._failures)
+        if refused := starting.refuse_to_start(self.plan, workflow, self._shortages, warn):
+            raise WorkflowError("\n".join(refused))
+        try:
+            fetch_first(workflow.dag.needrun_jobs(), self.machine.published_weights)
+        except AcquisitionError as error:
+            raise WorkflowError(str(error)) from None
+        deciding.write_decisions(self.plan)
+        starting.announce_gate(workflow, self._logger.info)
+        # The names of all jobs of a call end with this.
+        announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"), warn)
+        if self.machine.submits and workflow.executor_settings:
+            every_s = workflow.executor_settings.init_seconds_before_status_checks
+            waiting.watch_queue(workflow.scheduler._executor.run_uuid, every_s, warn)
+
+    def succeed(self) -> None:
+        """Complete the records, and let another pass follow or tell where the answer is. This is `onsuccess`."""
+        self._end_jobs()
+        workflow = self._workflow
+        if not deciding.end_pass(self.plan, self._logger.info, is_last=bool(interrupting.find_interruption())):
+            made = [path for job in workflow.dag.jobs for path in job.output]
+            if answered := closing_message.describe_success(made, sys.argv, workflow.dag_settings.targets):
+                self._logger.info(answered)
+
+    def fail(self) -> None:
+        """Complete the records, and tell what failed or interrupted the call. This is `onerror`."""
+        self._end_jobs()
+        self._failures.end_call()
+        interruption, targets = interrupting.find_interruption(), self._workflow.dag_settings.targets
+        is_last = bool(interruption) or not self._workflow.execution_settings.keep_going
+        deciding.end_pass(self.plan, self._logger.info, is_last, has_failed=True)
+        cause = next(iter(self._failures.causes), "")
+        self._logger.error(closing_message.describe_end(interruption, self.machine.submits, sys.argv, targets, cause))
+
+    def _end_jobs(self) -> None:
+        interrupting.heed_signals()
+        self._logger.removeFilter(self._failures)
+        self._settle_attempts()
+        complete_and_list_jobs()

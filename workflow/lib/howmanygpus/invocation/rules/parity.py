@@ -1,0 +1,167 @@
+"""Computes inputs, parameters and resources for the rules of the parity gate."""
+
+import json
+import re
+from pathlib import Path
+
+from howmanygpus.invocation.rules.functions import RuleFunctions
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.site.concurrency import MEASURED_RUN
+from howmanygpus.site.machine import Machine
+from howmanygpus.site.requests import JobSize, placement
+from howmanygpus.study.gate_cells import ParityCell, ParityGroup, list_gated_defaults
+from howmanygpus.study.invalidation.code import hash_parity
+from howmanygpus.study.invalidation.pins import environment_record
+from howmanygpus.study.plan import Plan
+
+LIMIT_MIN = 30
+"""Time limit in minutes for the observation of a group. The model resnet44 takes a few minutes on all layouts."""
+
+
+def resolve_limit_min(machine: Machine) -> int:
+    """Return the time limit in minutes for the observation of a group; the machine file of a cluster may change it."""
+    return machine.slurm.get("gate_limit_min", LIMIT_MIN) if machine.is_cluster else LIMIT_MIN
+
+
+class ParityRules(RuleFunctions):
+    """The wildcards are `group` (name of a group's observations), `task` and `checked` (a verdict's path)."""
+
+    def __init__(self, plan: Plan):
+        super().__init__()
+        self._plan, self._machine = plan, plan.machine
+
+    def _group(self, wildcards) -> ParityGroup:
+        return self._plan.parity_groups[wildcards.group]
+
+    def _cell(self, wildcards) -> ParityCell:
+        return self._plan.parity_cells[f"results/parity/{wildcards.task}/{wildcards.checked}.json"]
+
+    def observing_code(self, wildcards) -> str:
+        """Return the hashes of the observing code that no run executes. The group's name covers the other code."""
+        group = self._group(wildcards)
+        models = dict.fromkeys(cell.code_of_model for cell in group.cells)
+        return " ".join(hash_parity(group.first.framework, model) for model in models)
+
+    def group_request(self, wildcards) -> str:
+        return self._group(wildcards).request()
+
+    def defaults(self, wildcards, input) -> str:
+        """Return as JSON the default of each setting that the task does not choose.
+
+        As it depends on `input`, it reruns nothing.
+        """
+        return json.dumps(list_gated_defaults())
+
+    def references(self, wildcards) -> list[str]:
+        return self._group(wildcards).references
+
+    def environment(self, wildcards) -> str:
+        return environment_record(self._group(wildcards).first.environment)
+
+    def probe(self, wildcards) -> str | list:
+        """Return the record of the probe of the group's devices, or nothing if the machine is not a cluster."""
+        return self._probe(self._group(wildcards).first.device)
+
+    def probe_of_unchecked(self, wildcards) -> str | list:
+        return self._probe(self._plan.parity_cells[f"results/parity/{wildcards.unchecked}.json"].device)
+
+    def _probe(self, device: str) -> str | list:
+        return f"results/probe/{device}.json" if self._machine.is_cluster else []
+
+    def layouts(self, wildcards) -> str:
+        """Return as JSON the keys of the cells to observe, by layout (devices x nodes)."""
+        group = self._group(wildcards)
+        return json.dumps(group.layouts(self._machine.device(group.first.device)))
+
+    def studies(self, wildcards, input) -> str:
+        """Return as JSON the studies that need each cell of the group, by the cell's key. They share its bill."""
+        needing: dict[str, list[str]] = {}
+        for study, cell in self._plan.gated:
+            for needed in filter(None, (cell, cell.strict)):
+                names = needing.setdefault(needed.verdict, [])
+                names += [study.name] if study.name not in names and study.config["parity"] != "off" else []
+        return json.dumps({cell.key: needing[cell.verdict] for cell in self._group(wildcards).cells})
+
+    def placement(self, wildcards, input) -> str:
+        return placement(self._machine, self._machine.device(self._group(wildcards).first.device))
+
+    def devices(self, wildcards) -> list[int]:
+        """Return the numbers of devices on which cells of a task are observed, with those of an earlier reference.
+
+        The wildcards are those of a network's task, or of that of a user's own model. Calls for one and for several
+        devices that take turns repeat nothing.
+        """
+        network = getattr(wildcards, "own_model", None) or wildcards.model
+        size = f"{wildcards.height}x{wildcards.width}x{wildcards.channels}_classes{wildcards.num_classes}"
+        task = f"{network}{wildcards.options}_{size}_{wildcards.batchnorm}{wildcards.variation}"
+        earlier = Path("results", "parity", task, "reference.json")
+        found = {*json.loads(earlier.read_text()).get("devices", [])} if earlier.exists() else set()
+        for cell in (self._plan.parity_cells[verdict] for verdict in self._plan.checked_verdicts):
+            if cell.task == task:
+                found |= {int(layout.split("x")[0]) for layout in cell.layouts(self._machine.device(cell.device))}
+        return sorted(found)
+
+    def size(self, wildcards) -> JobSize:
+        """Return the size of the group's job, which is the maximum over its layouts."""
+        cell = self._group(wildcards).first
+        device = self._machine.device(cell.device)
+        layouts = [tuple(map(int, layout.split("x"))) for layout in self._group(wildcards).layouts(device)]
+        num_nodes = max(nodes for _, nodes in layouts)
+        num_gpus = num_nodes * max(devices // nodes for devices, nodes in layouts)
+        return JobSize(
+            device, FRAMEWORKS[cell.framework].launcher, num_gpus, num_nodes, resolve_limit_min(self._machine)
+        )
+
+    def measurement(self, wildcards) -> int:
+        """Return the part of `measurement` that observing takes.
+
+        Nothing is timed then. On one machine, references and noise may be computed beside it, but no run is measured,
+        and no other group is observed, whose devices would be the same.
+        """
+        return MEASURED_RUN if self._machine.submits else MEASURED_RUN // 2 + 1
+
+    def num_gpus(self, wildcards) -> int:
+        return self.size(wildcards).num_gpus
+
+    def observed(self, wildcards) -> str:
+        """Return the record of the observations on which the verdict is based."""
+        cell = self._cell(wildcards)
+        name = next(name for name, group in self._plan.parity_groups.items() if cell in group.cells)
+        return f"results/parity/observed/{name}.json"
+
+    def key(self, wildcards) -> str:
+        """Return the name of the cell within its group."""
+        return self._cell(wildcards).key
+
+    def strict(self, wildcards) -> str | list:
+        """Return the verdict that this one requires: that on the strict cell, unless this is one."""
+        strict = self._cell(wildcards).strict
+        return strict.verdict if strict else []
+
+    def noise(self, wildcards) -> str | list:
+        """Return the record of the changes by reduced precision, if this verdict needs it."""
+        return self._cell(wildcards).noise or []
+
+    def request(self, wildcards) -> str:
+        return self._cell(wildcards).request()
+
+    def cell_layouts(self, wildcards) -> list[str]:
+        cell = self._cell(wildcards)
+        return cell.layouts(self._machine.device(cell.device))
+
+    def match_unchecked(self) -> str:
+        """Return a regular expression that matches the unchecked verdicts, without results/parity/ and suffix."""
+        unchecked = self._plan.parity_cells.keys() - self._plan.checked_verdicts
+        names = [re.escape(path.removeprefix("results/parity/").removesuffix(".json")) for path in sorted(unchecked)]
+        return "|".join(names) or "(?!)"
+
+    def match_task(self) -> str:
+        """Return a regular expression for the task of a checked verdict.
+
+        It looks ahead and refuses unchecked verdicts, observations and references. Otherwise Snakemake would try both
+        rules for each of them, and would print an exception for each run.
+        """
+        return rf"(?!(?:{self.match_unchecked()}|observed/[^/]+|[^/]+/(?:reference|noise))\.json$)[^/]+"
+
+    def unchecked_request(self, wildcards) -> str:
+        return self._plan.parity_cells[f"results/parity/{wildcards.unchecked}.json"].request()

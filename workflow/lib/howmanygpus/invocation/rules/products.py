@@ -1,0 +1,187 @@
+"""Lists the products of the workflow, and the inputs of tables, figures and the report."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from howmanygpus.study.plan import Plan
+from howmanygpus.study.published import list_files, list_published_columns
+from howmanygpus.study.runs import Run
+
+ANSWER = "answer.txt"
+
+
+class ProductRules:
+    """Paths of tables, figures and runs. Methods with wildcards use the wildcard `study`.
+
+    builds_from_existing: returns whether this call builds from the runs that exist. It works once the targets are
+    known. list_tables: returns the names of a study's tables, given the study's config, whether the preflight measures,
+    whether the study stands beside published numbers, and whether it searches the largest batch. list_figures: returns
+    the names of a study's figures, given the study's config, whether the preflight measures, whether its devices have a
+    price, and the columns of published numbers that have values. merged: the tables that are merged over all studies.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        builds_from_existing: Callable[[], bool],
+        list_tables: Callable[[dict, bool, bool, bool], list[str]],
+        list_figures: Callable[[dict, bool, bool, set[str]], list[str]],
+        merged: list[str],
+    ):
+        self._plan, self._takes_existing, self._merged = plan, builds_from_existing, merged
+        self._list_tables, self._list_figures = list_tables, list_figures
+        self._preflight = plan.machine.is_cluster and plan.machine.slurm["preflight"]
+
+    def _existing(self, paths: list[str]) -> list[str]:
+        return [path for path in paths if Path(path).exists()] if self._takes_existing() else paths
+
+    def _runs(self, study: str) -> list[Run]:
+        """Return the runs of a study that this call can do."""
+        runs = self._plan.studies[study].runs
+        return [run for run in runs if not run.unsupported and not self._plan.is_left_out(run)]
+
+    def planned_records(self, study: str) -> list[str]:
+        """Return the records of a study's runs that belong to its grid, given the measurements so far."""
+        asked = filter(self._plan.is_asked_for, self._runs(study))
+        return [f"results/runs/{run.path}/run.json" for run in asked]
+
+    def all_records(self) -> list[str]:
+        return [record for study in self._plan.studies for record in self.records_of_target(study)]
+
+    def records_of_target(self, study: str) -> list[str]:
+        """Return the records of a study's runs and of its searches, apart from searches that failed in this call."""
+        return [*self._searches(study), *self.planned_records(study)]
+
+    def _searches(self, study: str) -> list[str]:
+        largest = self._plan.studies[study].largest
+        return largest.list_records() if largest else []
+
+    def searches(self, wildcards) -> list[str]:
+        """Return the records of a study's searches that exist."""
+        return self._existing(self._searches(wildcards.study))
+
+    def failed_searches(self, wildcards) -> list[str]:
+        """Return the files that say why searches of a study failed in this call."""
+        largest = self._plan.studies[wildcards.study].largest
+        return largest.list_failures() if largest else []
+
+    def batch_search(self, wildcards) -> list[str]:
+        """Return the table of a study's searches, if it has any."""
+        has_any = self._plan.studies[wildcards.study].largest
+        return [f"results/tables/{wildcards.study}/batch_search.tsv"] if has_any else []
+
+    def records(self, wildcards) -> list[str]:
+        return self._existing(self.planned_records(wildcards.study))
+
+    def attempts(self, wildcards) -> list[str]:
+        """Return the records of attempts at the runs of a study that have no outcome yet.
+
+        In an adaptive study, a run that failed in this call is one of them, because no pass does it again.
+        """
+        if not self._takes_existing() and wildcards.study not in self._plan.decisions:
+            return []
+        missing = [run for run in self._runs(wildcards.study) if not Path(f"results/runs/{run.path}/run.json").exists()]
+        if not self._takes_existing():
+            missing = [run for run in missing if not self._plan.is_asked_for(run)]
+        return [str(path) for run in missing for path in Path("results/attempts", run.path).glob("*/attempt.json")]
+
+    def verdicts(self, wildcards) -> list[str]:
+        return self._existing(self._plan.needed_verdicts)
+
+    def verdicts_of_study(self, wildcards) -> list[str]:
+        """Return the verdicts of the parity gate on which the runs of a study depend."""
+        known = self._plan.verdicts
+        asked = filter(self._plan.is_asked_for, self._runs(wildcards.study))
+        verdicts = {known[run.path] for run in asked if run.path in known}
+        return self._existing(sorted(verdicts))
+
+    def preflight(self, wildcards) -> list[str]:
+        """Return the probes of a study's devices, and its all-reduce measurements, that this machine needs."""
+        if not self._plan.machine.is_cluster:
+            return []
+        devices = dict.fromkeys(run.device for run in self._plan.studies[wildcards.study].runs)
+        probes = self._existing([f"results/probe/{device}.json" for device in devices])
+        return probes + (self.allreduces(wildcards) if self._preflight else [])
+
+    def probes(self, wildcards=None) -> list[str]:
+        """Return the probes of all devices that runs use, or nothing if the machine is not a cluster."""
+        if not self._plan.machine.is_cluster:
+            return []
+        return self._existing([f"results/probe/{device}.json" for device in self._plan.devices])
+
+    def allreduces(self, wildcards) -> list[str]:
+        """Return the all-reduce measurements of a study."""
+        study = self._plan.studies[wildcards.study]
+        return self._existing(list_allreduces(study.config, filter(self._plan.is_asked_for, study.runs)))
+
+    def studies_on_device(self, wildcards, input) -> list[str]:
+        """Return the names of the studies that share the bill of a probe."""
+        studies = self._plan.studies.values()
+        return [study.name for study in studies if any(run.device == wildcards.device for run in study.runs)]
+
+    def studies_of_allreduce(self, wildcards, input, output) -> list[str]:
+        """Return the names of the studies that share the bill of an all-reduce measurement."""
+        studies = self._plan.studies.values()
+        return [study.name for study in studies if output[0] in list_allreduces(study.config, study.runs)]
+
+    def published(self, wildcards) -> list[str]:
+        """Return the published numbers beside which a study stands, and their sources."""
+        return list_files(self._plan.studies[wildcards.study].config["published"])
+
+    def _is_priced(self, study: str) -> bool:
+        """Say whether the machine file has a price for a device of the study."""
+        billings = [self._plan.machine.billing(run.device) for run in self._plan.studies[study].runs]
+        return any(billing and billing["price_per_hour"] is not None for billing in billings)
+
+    def list_study_products(self, study: str) -> list[str]:
+        """Return the tables, the answer and the figures of one study."""
+        config = self._plan.studies[study].config
+        has_searches = self._plan.studies[study].largest is not None
+        has_published = bool(list_files(config["published"]))
+        names = self._list_tables(config, self._preflight, has_published, has_searches)
+        tables = [f"results/tables/{study}/{table}.tsv" for table in names]
+        figures = self._list_figures(config, self._preflight, self._is_priced(study), list_published_columns(config))
+        drawn = [f"results/figures/{study}/{figure}.svg" for figure in figures]
+        return [*tables, f"results/tables/{study}/{ANSWER}", *drawn]
+
+    def list_decided_products(self, study: str) -> list[str]:
+        return [] if self._plan.is_undecided(study) else self.list_study_products(study)
+
+    def decision(self, wildcards) -> str | list:
+        """Return the file that says why runs of a study are not done; nothing for a fixed grid."""
+        return f"results/decisions/{wildcards.study}.json" if wildcards.study in self._plan.decisions else []
+
+    def list_target_products(self, target: str) -> list[str]:
+        """Return the runs and the products of the studies that a target stands for."""
+        studies = self._plan.targets[target]
+        return [
+            path for study in studies for path in (*self.records_of_target(study), *self.list_decided_products(study))
+        ]
+
+    def all(self) -> list[str]:
+        """Return the products of every study, and the tables and answers over all studies.
+
+        While something is undecided, studies have nothing but runs, and nothing is made over all studies.
+        """
+        if any(map(self._plan.is_undecided, self._plan.studies)):
+            return [product for study in self._plan.studies for product in self.list_decided_products(study)]
+        return self.available()
+
+    def available(self) -> list[str]:
+        """Return all that can be made from the runs that exist."""
+        merged = [f"results/tables/{table}.tsv" for table in (*self._merged, "parity")]
+        probes = ["results/tables/probes.tsv"] if self._plan.machine.is_cluster else []
+        studies = [product for study in self._plan.studies for product in self.list_study_products(study)]
+        return [*merged, f"results/tables/{ANSWER}", *probes, "results/parity/parity.html", *studies]
+
+
+def list_allreduces(config: dict, runs: Iterable[Run]) -> list[str]:
+    """Return the all-reduce measurements of runs of a study. config: the study's.
+
+    There is one for each device and each number of devices above one. A study with the key `num_nodes` has one for each
+    number of nodes on which some run can have them.
+    """
+    several = [run for run in runs if run.num_gpus > 1 and not (config["num_nodes"] and run.unsupported)]
+    layouts = sorted({(run.device, run.num_gpus, run.num_nodes or 0) for run in several})
+    names = [f"{device}_gpus{count}{f'_nodes{nodes}' if nodes else ''}" for device, count, nodes in layouts]
+    return [f"results/probe/{name}.json" for name in names]

@@ -1,0 +1,63 @@
+"""Refuses a call before its first job, for reasons that are known only when Snakemake has planned its jobs."""
+
+from collections.abc import Callable
+from typing import Any
+
+from howmanygpus.invocation.cluster import find_misfits_without_devices
+from howmanygpus.invocation.deciding import refuse_overspending
+from howmanygpus.invocation.dry_run.summary import describe_gate
+from howmanygpus.invocation.submitted_jobs import find_older_jobs
+from howmanygpus.site.machine import Machine
+from howmanygpus.study.plan import Plan
+
+
+def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Callable[[str], None]) -> list[str]:
+    """Return messages about everything that keeps a call from starting.
+
+    workflow: Snakemake's. shortages: what the plan lacks on this machine. warn: prints a message that stops nothing.
+    """
+    executor = (workflow.executor_plugin.name, workflow.local_exec)
+    # `--touch` starts nothing, whatever the executor.
+    for doubt in [] if workflow.touch else warn_about_executor(plan.machine, *executor):
+        warn(doubt)
+    jobs = list(workflow.dag.needrun_jobs())
+    refused = refuse_executor(plan.machine, *executor) or shortages or refuse_overspending(plan, jobs)
+    if not refused and plan.machine.submits and not workflow.local_exec:
+        refused = find_misfits_without_devices(jobs) or find_older_jobs(warn)
+    return refused
+
+
+def announce_gate(workflow: Any, say: Callable[[str], None]) -> None:
+    """Say how long the parity gate takes, because it shows nothing else for minutes. workflow: Snakemake's."""
+    if expected := describe_gate(workflow.dag, workflow.persistence):
+        say(expected)
+
+
+def refuse_executor(machine: Machine, executor: str, is_local: bool) -> list[str]:
+    """Return a message if an executor submits jobs that the machine file does not describe.
+
+    executor: its name in Snakemake. is_local: whether it starts jobs where Snakemake runs.
+    """
+    if is_local or (machine.submits and executor == machine.scheduler):
+        return []
+    place = f"--executor: {executor} submits jobs"
+    if machine.packed:
+        return [f"{place}, but with `packed: true` runs start in the job of this process; leave one of the two out"]
+    if machine.submits:
+        return [f"{place}, but {machine.path} has `scheduler: {machine.scheduler}`; choose that executor"]
+    return [
+        f"{place}, but the machine file in force, {machine.path}, has no `scheduler`, so they would request no device; "
+        "name the machine file of the cluster by `--config machine=FILE`, or put it as machine.yaml into the folder "
+        "whose path --profile gives"
+    ]
+
+
+def warn_about_executor(machine: Machine, executor: str, is_local: bool) -> list[str]:
+    """Return a warning if runs start here although the machine file says that they are jobs of a scheduler."""
+    if not (is_local and machine.submits):
+        return []
+    return [
+        f"{machine.path}: scheduler: {machine.scheduler} makes each run a job, but the executor {executor} starts all "
+        f"jobs where Snakemake runs; choose the profile of the cluster or `--executor {machine.scheduler}`, or add "
+        "`--config packed=true` inside an allocation"
+    ]

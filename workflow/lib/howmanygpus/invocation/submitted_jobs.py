@@ -1,0 +1,101 @@
+"""
+Take over the jobs of a call that was killed, because they go on in SLURM's queue without it.
+
+Each submitted job leaves a note, named by its outputs, of its id and of its work. If a later call is to submit a job
+for the same outputs, it waits for the older job instead. If the work has changed since, it cancels the older job.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from howmanygpus.files import write_json_atomic
+from howmanygpus.site.jobs.invocations import list_killed_calls
+from howmanygpus.site.slurm import ALIVE, SlurmError, list_queue
+
+NOTES = Path(".snakemake/howmanygpus/submitted")
+OLDER: dict[str, str] = {}
+"""The states of the jobs of killed calls when this call started, by job."""
+
+
+@dataclass(frozen=True)
+class SubmittedJob:
+    """A submitted job. work: a hash of its parameters and resources. log: the file to which SLURM writes its output."""
+
+    job: str
+    work: str
+    log: str
+
+
+def find_older_jobs(warn: Callable[[str], None]) -> list[str]:
+    """Note the jobs of killed calls. Return a message if SLURM does not tell them, because they would be done twice.
+
+    warn: prints how many of them go on. Call it before this call announces itself.
+    """
+    if not (names := tuple(call.name for call in list_killed_calls())):
+        return []
+    try:
+        queue = list_queue("all")
+    except SlurmError as error:
+        return [
+            f"{error}, and a call in this folder was killed whose jobs may go on: their work would be "
+            "done twice. Give the call again when `squeue --me` answers."
+        ]
+    for job in queue:
+        if job.name.endswith(names) and (job.is_alive or job.state == "COMPLETED"):
+            OLDER[job.id] = job.state
+    if count := sum(state in ALIVE for state in OLDER.values()):
+        warn(f"Jobs of a killed call that have not ended: {count}. Those that do steps of this call are waited for.")
+    return []
+
+
+def write_note(job: Any, job_id: str, log: Path) -> None:
+    """Note that a job of Snakemake was submitted."""
+    NOTES.mkdir(parents=True, exist_ok=True)
+    write_json_atomic(_name_note(job), {"job": job_id, "work": _describe_work(job), "log": str(log)})
+
+
+def find_older(job: Any) -> SubmittedJob | None:
+    """Return the older job that does the work of a job of Snakemake; None if there is none, or if it did other work."""
+    note = _read_note(job)
+    if note is None or note.work != _describe_work(job):
+        return None
+    is_done = OLDER[note.job] == "COMPLETED" and all(Path(path).exists() for path in job.output)
+    return note if is_done or OLDER[note.job] in ALIVE else None
+
+
+def take_over(job: Any) -> SubmittedJob | None:
+    """Return the older job as find_older does, but only once, because a job that fails is submitted anew."""
+    if note := find_older(job):
+        del OLDER[note.job]
+    return note
+
+
+def find_outdated(job: Any) -> str | None:
+    """Return the id of an older job with the outputs of a job of Snakemake and other work; None if there is none."""
+    note = _read_note(job)
+    return note.job if note and OLDER[note.job] in ALIVE and note.work != _describe_work(job) else None
+
+
+def _read_note(job: Any) -> SubmittedJob | None:
+    path = _name_note(job) if OLDER and not job.is_group() else None
+    if path is None or not path.exists():
+        return None
+    note = SubmittedJob(**json.loads(path.read_text()))
+    return note if note.job in OLDER else None
+
+
+def _name_note(job: Any) -> Path:
+    return NOTES / f"{_hash(sorted(job.output))}.json"
+
+
+def _describe_work(job: Any) -> str:
+    resources = {name: value for name, value in job.resources.items() if name != "tmpdir"}
+    return _hash([job.rule.name, [repr(value) for value in job.params], sorted(map(repr, resources.items()))])
+
+
+def _hash(value: list) -> str:
+    return hashlib.sha256(json.dumps(value, default=str).encode()).hexdigest()

@@ -1,0 +1,106 @@
+"""
+Measure how fast devices sum arrays, without any training: PyTorch's all-reduce over NCCL, or gloo on CPUs.
+
+Called by the workflow, it starts one process per device, as a run would; called by those processes, it measures.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from howmanygpus.files import write_json_atomic
+from howmanygpus.measure.host.placement import Placement
+from howmanygpus.measure.host.processes import bind_to_device_cores, die_with_parent, end_without_collecting
+from howmanygpus.measure.launch.launch import lock_machine, run_processes
+from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.measure.spec import LaunchSpec
+
+SIZES_MIB = (1, 16, 128)
+NUM_WARMUP, NUM_MEASURED = 3, 10
+DEADLINE_S = 600.0
+WHAT: dict[str, Any] = {
+    "study": "allreduce",
+    "dataset": "none",
+    "model": "none",
+    "model_options": {},
+    "framework": "pytorch_ddp",
+    "family": "torch",
+    "strategy": "ddp",
+    "launcher": "per_device",
+    "variant": "base",
+    "input": "none",
+    "precision": "fp32",
+    "per_device_batch_size": 1,
+    "accumulate": 1,
+    "repeat": 1,
+    "seed": 1,
+}
+"""The parts of the specification that do not depend on the devices."""
+
+
+def measure(spec: LaunchSpec) -> list[dict]:
+    """Return the seconds of each all-reduce of float32 arrays, by size; the slowest process counts."""
+    import torch
+    import torch.distributed as dist
+
+    local_rank = int(os.environ["LOCAL_RANK"])
+    bind_to_device_cores(local_rank, spec.cores_per_device)
+    is_cuda = spec.device_kind == "cuda"
+    device = torch.device("cuda", local_rank) if is_cuda else torch.device("cpu")
+    if is_cuda:
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if is_cuda else "gloo", **({"device_id": device} if is_cuda else {}))
+    rows = []
+    for size_mib in SIZES_MIB:
+        array, seconds = torch.ones(size_mib * 2**18, device=device), []
+        for _ in range(NUM_WARMUP + NUM_MEASURED):
+            dist.barrier()
+            if is_cuda:
+                torch.cuda.synchronize()
+            started = time.perf_counter()
+            dist.all_reduce(array, op=dist.ReduceOp.AVG if is_cuda else dist.ReduceOp.SUM)
+            if is_cuda:
+                torch.cuda.synchronize()
+            elapsed = torch.tensor(time.perf_counter() - started, dtype=torch.float64, device=device)
+            dist.all_reduce(elapsed, op=dist.ReduceOp.MAX)
+            seconds.append(elapsed.item())
+            array.fill_(1.0)
+        rows.append({"size_mib": size_mib, "seconds": seconds[NUM_WARMUP:]})
+    dist.destroy_process_group()
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", type=json.loads, help="JSON: device, device_kind and cores_per_device")
+    parser.add_argument("--num-devices", type=int)
+    parser.add_argument("--num-nodes", type=int)
+    parser.add_argument("--placement", type=json.loads, default={}, help="JSON: see howmanygpus.measure.host.placement")
+    parser.add_argument("--folder", type=Path, required=True, help="where the processes leave what they measured")
+    parser.add_argument("--measure", action="store_true", help="be one of the processes")
+    arguments = parser.parse_args()
+    die_with_parent()
+    attempt, result = AttemptFolder(arguments.folder), arguments.folder / "allreduce.json"
+    if arguments.measure:
+        rows = measure(LaunchSpec(**json.loads(attempt.spec.read_text())))
+        if os.environ["RANK"] == "0":
+            medians = [row | {"median_s": statistics.median(row["seconds"])} for row in rows]
+            write_json_atomic(result, {"sizes": medians})
+        end_without_collecting()
+        return
+    num_gpus, num_nodes = arguments.num_devices, arguments.num_nodes
+    spec = LaunchSpec(**WHAT, **arguments.device, num_gpus=num_gpus, num_nodes=num_nodes, global_batch_size=num_gpus)
+    placement = Placement.without_data(arguments.placement)
+    write_json_atomic(attempt.spec, spec.to_dict())
+    options = ["--measure", "--folder", str(arguments.folder)]
+    with lock_machine(placement, f"the all-reduce of {arguments.num_devices} devices"):
+        sys.exit(run_processes(spec, placement, attempt, "howmanygpus.measure.allreduce", options, DEADLINE_S))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""
+The frameworks, sorted into families: a family is a way to build a network, and its strategies are ways to train it.
+
+A family's folder contains
+- `layers/`: one file per layer. Every family has the same layers with the same arguments, and leaves nothing to its
+  framework's defaults. A model imports the layers that it uses, so that a new or changed layer reruns nothing else.
+- `family.py`: what all strategies share, such as the network around a model, weights, optimizers and precision.
+- one file per strategy, whose BACKEND fulfils the contract in measure/loop/backend.py.
+- `loader.py` or the like: the framework's own loader of images, for studies that compare loaders.
+
+`losses/` has the loss of each family, one file each.
+
+The files beside the families are mechanisms that several strategies share: copying.py, horovod.py, kvstore.py,
+mirrored.py. The sizes and padding that layers take are defined in geometry.py.
+
+The first argument of a layer that has weights is a `LayerContext` (`layers/context.py`). It holds the kind of batch
+normalisation and what a family's framework needs besides, for example flax's dtype. A model's `build` receives the
+context and passes it on. In Keras a layer is called with its input and a name; in the other families a model keeps each
+layer as an attribute of that name. Padding is given explicitly, in pixels on each side. Batch normalisation keeps the
+biased variance in every family.
+"""

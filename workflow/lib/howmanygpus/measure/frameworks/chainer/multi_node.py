@@ -1,0 +1,146 @@
+"""
+ChainerMN: one process per device, started by mpirun; NCCL on GPUs, plain MPI on CPUs.
+
+BatchNormalization is local to each process; evaluation uses the mean of the processes' running statistics.
+"""
+
+import os
+from typing import Any
+
+import chainer
+import chainermn
+import numpy as np
+from chainermn.extensions import AllreducePersistent
+
+from howmanygpus.measure.frameworks.chainer.batch import Batch, Copier
+from howmanygpus.measure.frameworks.chainer.family import Network, Optimizer, apply_tier, require_cudnn
+from howmanygpus.measure.frameworks.chainer.losses import build_loss
+from howmanygpus.measure.frameworks.chainer.settings import describe_settings
+from howmanygpus.measure.host.processes import bind_to_device_cores
+from howmanygpus.measure.input.prepared import PreparedData
+from howmanygpus.measure.loop.backend import StepwiseBackend
+from howmanygpus.measure.spec import RunSpec
+
+
+class ChainerMn(StepwiseBackend):
+    if chainer.backends.cuda.available:
+        out_of_memory_errors = (chainer.backends.cuda.cupy.cuda.memory.OutOfMemoryError,)
+
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        # Chainer has no switch for TF32, which cuDNN and cuBLAS would choose.
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
+        self.is_cuda, self._accumulate = spec.device_kind == "cuda", spec.accumulate
+        if self.is_cuda:
+            require_cudnn()
+        self.communicator = chainermn.create_communicator("pure_nccl" if self.is_cuda else "naive")
+        self.rank, self.num_processes = self.communicator.rank, self.communicator.size
+        self.device = chainer.get_device(f"@cupy:{self.communicator.intra_rank}" if self.is_cuda else "@numpy")
+        bind_to_device_cores(self.communicator.intra_rank, spec.cores_per_device)
+        self.device.use()
+        apply_tier(spec.tier)
+        self.loss_function = build_loss(spec, data)
+        self.network = Network(spec, data, self.communicator)
+        self._weight_names = list(weights)
+        self.network.load_weights(weights)
+        self.network.to_device(self.device)
+        self.optimizer = Optimizer(spec.optimizer)
+        self.multi_node_optimizer = chainermn.create_multi_node_optimizer(self.optimizer.optimizer, self.communicator)
+        self.optimizer.setup(self.network, self._weight_names)
+        # The first update of a multi-node optimizer only broadcasts; every process already has the same weights.
+        self.multi_node_optimizer.update(lambda: chainer.Variable(np.zeros((), np.float32)))
+        self._copier = Copier(self.device)
+        self._losses: list[Any] = []  # arrays of numpy or CuPy
+
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> Batch:
+        return self._copier.put(images, labels)
+
+    def put_for_prediction(self, images: np.ndarray) -> Batch:
+        return self._copier.put(images)
+
+    def wait_for_batch(self, batch: Batch) -> None:
+        batch.wait()
+
+    def train_step(self, batch: Batch, learning_rate: float) -> None:
+        self.optimizer.prepare_step(learning_rate)
+        images, labels = batch.take()
+        if self._accumulate == 1:
+            loss = self.loss_function(self.network(images), labels)
+            self.network.cleargrads()
+            loss.backward()
+            losses = [loss.array]
+        else:
+            losses = self._add_gradients(images, labels)
+        self._copier.record_use()
+        self.multi_node_optimizer.update()
+        self._losses += losses
+        if hasattr(self.network.model, "image_keys"):
+            self.network.model.image_keys.steps += 1
+
+    def _add_gradients(self, images: Any, labels: Any) -> list[Any]:
+        """Add the gradients of the parts of a batch. Return each part's share of the mean loss."""
+        self.network.cleargrads()
+        losses, size = [], len(images) // self._accumulate
+        for start in range(0, len(images), size):
+            part = slice(start, start + size)
+            loss = self.loss_function(self.network(images[part]), labels[part]) / self._accumulate
+            loss.backward()
+            losses.append(loss.array)
+        return losses
+
+    def prepare_evaluation(self) -> None:
+        """Give every process the mean of all running statistics."""
+        AllreducePersistent(self.network.model, self.communicator)()
+
+    def predict(self, batch: Batch) -> np.ndarray:
+        with chainer.using_config("train", False), chainer.no_backprop_mode():
+            return chainer.backends.cuda.to_cpu(self.network(*batch.take()).array)
+
+    def mark_step(self) -> Any:
+        """Return CuPy's event, whose wait sleeps: a thread that spins would take a core from the loader."""
+        if not self.is_cuda:
+            return None
+        cuda = chainer.backends.cuda
+        return cuda.Stream.null.record(cuda.cupy.cuda.Event(block=True, disable_timing=True))
+
+    def wait_for_step(self, marker: Any) -> None:
+        # A thread that has not chosen a device may create a context on the first.
+        self.device.use()
+        marker.synchronize()
+
+    def wait_until_idle(self) -> None:
+        if self.is_cuda:
+            chainer.backends.cuda.Stream.null.synchronize()
+
+    def read_window_loss(self, num_steps: int) -> float:
+        total = float(np.sum([float(loss) for loss in self._losses]))
+        self._losses.clear()
+        return total / num_steps
+
+    def average_loss(self, loss: float) -> float:
+        return self.communicator.allreduce_obj(loss) / self.num_processes
+
+    def max_over_ranks(self, value: float) -> float:
+        return max(self.communicator.mpi_comm.allgather(value))
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return self.network.read_weights(self._weight_names)
+
+    def peak_memory_bytes(self) -> int | None:
+        """Return None, because CuPy keeps no peak of its memory pool."""
+        return None
+
+    def versions(self) -> dict[str, str]:
+        return {"chainer": chainer.__version__, "numpy": np.__version__}
+
+    def settings(self) -> dict[str, str]:
+        return describe_settings(self.optimizer.optimizer, self.is_cuda) | {
+            "exchange": f"ChainerMN, {type(self.communicator).__name__}"
+        }
+
+    def device_model(self) -> str | None:
+        if not self.is_cuda:
+            return None
+        return chainer.backends.cuda.cupy.cuda.runtime.getDeviceProperties(self.device.device.id)["name"].decode()
+
+
+BACKEND = ChainerMn

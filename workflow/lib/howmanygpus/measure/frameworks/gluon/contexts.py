@@ -1,0 +1,191 @@
+"""
+MXNet Gluon: one process per node, one context per device; a kvstore sums the gradients over the contexts.
+
+BatchNorm is local to each context; evaluation uses the mean of all contexts' running statistics, which is also what
+MXNet saves.
+"""
+
+import itertools
+import os
+
+import mxnet as mx
+import numpy as np
+from mxnet import autograd, gluon
+
+from howmanygpus.measure.frameworks.gluon.family import (
+    Network,
+    Optimizer,
+    copy_to,
+    load_weights,
+    map_parameters,
+    read_weights,
+    set_weight_decay,
+)
+from howmanygpus.measure.frameworks.gluon.kvstore import Servers
+from howmanygpus.measure.frameworks.gluon.losses import build_loss
+from howmanygpus.measure.frameworks.gluon.settings import describe_settings
+from howmanygpus.measure.host.gpus import read_gpu_name
+from howmanygpus.measure.input.prepared import PreparedData
+from howmanygpus.measure.loop.backend import StepwiseBackend
+from howmanygpus.measure.spec import RunSpec
+
+
+class MxnetGluon(StepwiseBackend):
+    out_of_memory_errors = (mx.MXNetError,)
+    out_of_memory_text = "out of memory"
+
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        # With fewer workers than contexts, CPU contexts take turns. Without the override, cuBLAS chooses TF32 itself.
+        os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(spec.devices_per_node)
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
+        self.spec = spec
+        make_context = mx.gpu if spec.device_kind == "cuda" else mx.cpu
+        self.contexts = [make_context(i) for i in range(spec.devices_per_node)]
+        self.network = Network(spec, data)
+        self.network.initialize(ctx=self.contexts)
+        self.parameters = map_parameters(self.network, weights)
+        load_weights(self.parameters, weights)
+        if spec.tier == "best":
+            self.network.hybridize(static_alloc=True, static_shape=True)
+        self.optimizer = Optimizer(spec.optimizer)
+        trained = {name: parameter for name, parameter in self.parameters.items() if parameter.grad_req != "null"}
+        set_weight_decay(trained, spec.optimizer.weight_decay_on)
+        self.servers = Servers() if spec.num_nodes > 1 else None
+        if self.servers:
+            self.rank, self.num_processes = self.servers.rank, self.servers.num_processes
+        # With a kvstore of None the trainer only updates: each context keeps its own gradient until the servers sum.
+        kvstore = None if self.servers else "device"
+        self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore=kvstore)
+        self._trained = list(trained.values())
+        if spec.accumulate > 1:
+            for parameter in self._trained:
+                parameter.grad_req = "add"
+        self.loss_function = build_loss(spec, data)
+        self._losses: list[list[mx.nd.NDArray]] = []
+        self._marker: list[mx.nd.NDArray] = []
+
+    def _put(self, array: np.ndarray, contexts: list[mx.Context]) -> list[mx.nd.NDArray]:
+        """Put an equal part of an array on each context."""
+        return [copy_to(part, context) for part, context in zip(np.split(array, len(contexts)), contexts, strict=True)]
+
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> list[tuple[mx.nd.NDArray, mx.nd.NDArray]]:
+        return list(zip(self._put(images, self.contexts), self._put(labels, self.contexts), strict=True))
+
+    def put_for_prediction(self, images: np.ndarray) -> list[mx.nd.NDArray]:
+        return self._put(images, self.contexts if self.spec.eval_devices == "all" else self.contexts[:1])
+
+    def wait_for_batch(self, batch: list[tuple[mx.nd.NDArray, mx.nd.NDArray]]) -> None:
+        for array in itertools.chain(*batch):
+            array.wait_to_read()
+
+    def train_step(self, batch: list[tuple[mx.nd.NDArray, mx.nd.NDArray]], learning_rate: float) -> None:
+        self.optimizer.prepare_step(learning_rate)
+        if hasattr(self.network.model, "image_keys"):
+            self.network.model.image_keys.begin_step()
+        losses = self._differentiate(batch) if self.spec.accumulate == 1 else self._add_gradients(batch)
+        if self.servers:
+            self.servers.sum_gradients(self._trained)
+            self.trainer.update(self.spec.global_batch_size)
+        else:
+            self.trainer.step(self.spec.global_batch_size)
+        self._losses.append(losses)
+
+    def _differentiate(self, batch: list[tuple[mx.nd.NDArray, mx.nd.NDArray]]) -> list[mx.nd.NDArray]:
+        with autograd.record():
+            losses = [self.loss_function(self.network(images), labels) for images, labels in batch]
+        autograd.backward(losses)
+        return losses
+
+    def _add_gradients(self, batch: list[tuple[mx.nd.NDArray, mx.nd.NDArray]]) -> list[mx.nd.NDArray]:
+        """Add the gradients of the parts of a batch on each context."""
+        for parameter in self._trained:
+            parameter.zero_grad()
+        size, losses = self.spec.per_device_batch_size, []
+        for start in range(0, size * self.spec.accumulate, size):
+            losses += self._differentiate([tuple(array[start : start + size] for array in pair) for pair in batch])
+        return losses
+
+    def prepare_evaluation(self) -> None:
+        """Give every context the mean of all running statistics."""
+        for name, array in read_weights(self.parameters).items():
+            if name.endswith((".mean", ".variance")):
+                self.parameters[name].set_data(mx.nd.array(self._average(array)))
+
+    def _average(self, values: np.ndarray) -> np.ndarray:
+        """Return the mean over all processes."""
+        return self.servers.gather(values).mean(axis=0).reshape(values.shape) if self.servers else values
+
+    def predict(self, batch: list[mx.nd.NDArray]) -> np.ndarray:
+        if hasattr(self.network.model, "image_keys"):
+            self.network.model.image_keys.begin_evaluation()
+        logits = [self.network(images) for images in batch]
+        return np.concatenate([part.asnumpy() for part in logits])
+
+    def mark_step(self) -> list[mx.nd.NDArray]:
+        """Return copies of the first layer's weights, whose gradient is the last that the backward pass computes.
+
+        The weights themselves would also wait for later steps, which write to them.
+        """
+        self._marker = [replica.copy() for replica in self._trained[0].list_data()]
+        return self._marker
+
+    def wait_for_step(self, marker: list[mx.nd.NDArray]) -> None:
+        for array in marker:
+            array.wait_to_read()
+
+    def wait_until_idle(self) -> None:
+        for parameter in self.parameters.values():
+            for replica in parameter.list_data():
+                replica.wait_to_read()
+        # The copies are separate operations, which MXNet may execute last.
+        self.wait_for_step(self._marker)
+
+    def read_window_loss(self, num_steps: int) -> float:
+        """Read the first layer's weights too, because a loss depends on the forward pass only."""
+        for replica in self._trained[0].list_data():
+            replica.asnumpy()
+        losses = list(itertools.chain(*self._losses))
+        self._losses.clear()
+        joined = [mx.nd.concat(*losses[i :: len(self.contexts)], dim=0) for i in range(len(self.contexts))]
+        return float(np.mean([part.asnumpy().mean(dtype=np.float64) for part in joined]))
+
+    def average_loss(self, loss: float) -> float:
+        """The loss passes through float32, which has seven digits."""
+        return float(self._average(np.array(loss)))
+
+    def max_over_ranks(self, value: float) -> float:
+        """The value passes through float32, which has seven digits."""
+        return float(self.servers.gather(np.array(value)).max()) if self.servers else value
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return read_weights(self.parameters)
+
+    def replicas(self) -> list[dict[str, np.ndarray]]:
+        trained = {name: parameter for name, parameter in self.parameters.items() if parameter.grad_req != "null"}
+        return [
+            {name: parameter.data(context).asnumpy() for name, parameter in trained.items()}
+            for context in self.contexts
+        ]
+
+    def peak_memory_bytes(self) -> int | None:
+        """Return None, because MXNet keeps no peak of its memory pool."""
+        return None
+
+    def versions(self) -> dict[str, str]:
+        return {"mxnet": mx.__version__, "numpy": np.__version__}
+
+    def settings(self) -> dict[str, str]:
+        kvstore = self.servers.store if self.servers else self.trainer._kvstore
+        described = describe_settings(self.network, self.optimizer.optimizer, self.spec)
+        described["optimizer"] += ", on the kvstore" if self.trainer._update_on_kvstore else ", on each context"
+        return described | {"exchange": f"kvstore {kvstore.type}" if kvstore else "none, one context"}
+
+    def close(self) -> None:
+        if self.servers:
+            self.servers.close()
+
+    def device_model(self) -> str | None:
+        return read_gpu_name() if self.spec.device_kind == "cuda" else None
+
+
+BACKEND = MxnetGluon

@@ -1,0 +1,48 @@
+"""Check a user's own model in its framework's environment, and store the initial weights that all strategies share."""
+
+import argparse
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from howmanygpus.files import atomic_path, sha256_of_file, write_json_atomic
+from howmanygpus.measure.models.own import OwnModelError
+
+
+def check_finite(path: str, weights: dict[str, np.ndarray]) -> None:
+    if wrong := [name for name, array in weights.items() if not np.isfinite(array).all()]:
+        raise OwnModelError(f"{path}: initial weights are not finite in {', '.join(wrong[:3])}; initialise them")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--family", required=True, help="torch, keras or flax")
+    parser.add_argument("--model-file", required=True, help="the user's file, with a function build")
+    parser.add_argument("--options", type=json.loads, default={}, help="JSON: options for build")
+    parser.add_argument("--image-shape", type=int, nargs=3, required=True, metavar=("HEIGHT", "WIDTH", "CHANNELS"))
+    parser.add_argument("--num-classes", type=int, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--weights", type=Path, required=True, help="safetensors file to write, with a .json beside it")
+    arguments = parser.parse_args()
+    family = importlib.import_module(f"howmanygpus.measure.frameworks.{arguments.family}.own_model")
+    model = (arguments.model_file, tuple(arguments.image_shape), arguments.num_classes)
+    try:
+        weights, draws = family.initialize(*model, arguments.seed, arguments.options)
+        check_finite(arguments.model_file, weights)
+    except OwnModelError as error:
+        # The traceback of the user's code says where; the last line says what to do.
+        if error.__cause__ is not None:
+            sys.excepthook(type(error.__cause__), error.__cause__, error.__cause__.__traceback__)
+        sys.exit(str(error))
+    with atomic_path(arguments.weights) as partial:
+        save_file({name: np.ascontiguousarray(array) for name, array in weights.items()}, partial)
+    record = {"sha256": sha256_of_file(arguments.weights), "arrays": len(weights), "draws_in_training": draws}
+    write_json_atomic(arguments.weights.with_suffix(".json"), record)
+
+
+if __name__ == "__main__":
+    main()

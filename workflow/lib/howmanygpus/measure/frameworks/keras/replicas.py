@@ -1,0 +1,156 @@
+"""
+Copies of numpy arrays on TensorFlow's devices.
+
+Code that the backends under MirroredStrategy and its variants share: a replica of the model on each device.
+"""
+
+import abc
+import functools
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.eager import context
+from tensorflow.python.framework.ops import EagerTensor
+
+from howmanygpus.measure.frameworks.keras.family import KerasBackend, build_optimizer, list_batchnorms, map_variables
+from howmanygpus.measure.host.page_locked import PageLockedError, PageLockedMemory, allocate_page_locked
+from howmanygpus.measure.input.prepared import PreparedData
+from howmanygpus.measure.models.initialization import is_trainable
+from howmanygpus.measure.spec import RunSpec
+
+
+class Copier:
+    """Puts arrays on devices; on a GPU, copies from page-locked memory.
+
+    tf.constant copies an array to other memory of numpy, from which CUDA copies in small pieces, with a thread that
+    waits for each. An EagerTensor takes the memory that it is given, and refers to the array until it is copied.
+    """
+
+    def __init__(self, is_cuda: bool):
+        self._memory, self.host_memory = None, "the host is the device"
+        if not is_cuda:
+            return
+        self.host_memory = "page-locked"
+        gpu = tf.config.get_visible_devices("GPU")[0]
+        memory = PageLockedMemory(functools.partial(allocate_page_locked, device=int(gpu.name.rpartition(":")[2])))
+        try:
+            memory.copy(np.zeros(1, np.uint8))
+        except PageLockedError as error:
+            self.host_memory = f"pageable: {error}"
+        else:
+            self._memory = memory
+
+    def put(self, array: np.ndarray, device: str | None = None) -> tf.Tensor:
+        """device: by its name in TensorFlow; None for the default one."""
+        with tf.device(device):
+            if self._memory is None:
+                return tf.constant(array)
+            return EagerTensor(self._memory.copy(array), context.context().device_name, None)
+
+
+def set_up_devices(spec: RunSpec) -> list[str]:
+    """Return the GPUs that the launcher made visible, or virtual devices on the cores that it bound this process to."""
+    if spec.device_kind == "cuda":
+        return [f"/gpu:{i}" for i in range(spec.num_gpus)]
+    tf.config.threading.set_intra_op_parallelism_threads(spec.num_gpus * spec.cores_per_device)
+    tf.config.threading.set_inter_op_parallelism_threads(max(2, spec.num_gpus))
+    host = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * spec.num_gpus)
+    return [f"/cpu:{i}" for i in range(spec.num_gpus)]
+
+
+@functools.cache
+def mirror(devices: tuple[str, ...]) -> tf.distribute.Strategy:
+    """Return the one strategy of this process, with which the parity gate does several tasks.
+
+    A second strategy would number its collectives as the first does, and TensorFlow would mix them up.
+    """
+    return tf.distribute.MirroredStrategy(list(devices))
+
+
+def put_on_replicas(strategy: tf.distribute.Strategy, array: np.ndarray, copier: Copier):
+    """Put equal parts of an array on the devices of this process's replicas, as a value that strategy.run accepts."""
+    devices = strategy.extended.worker_devices
+    parts = np.split(array, len(devices))
+
+    def put(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
+        local = context.replica_id_in_sync_group % len(devices)
+        return copier.put(parts[local], devices[local])
+
+    return strategy.experimental_distribute_values_from_function(put)
+
+
+def average_statistics(strategy: tf.distribute.Strategy, model: keras.Model) -> None:
+    """Give every replica the mean of all running statistics.
+
+    In Keras 3 each replica keeps its own, so each part of a batch is evaluated with different ones, and only those of
+    the first replica are saved.
+    """
+    if strategy.num_replicas_in_sync == 1:
+        return
+    for layer in list_batchnorms(model):
+        for statistic in (layer.moving_mean, layer.moving_variance):
+            replicas = strategy.experimental_local_results(statistic.value)
+            statistic.assign(tf.add_n([tf.identity(replica) for replica in replicas]) / len(replicas))
+
+
+class MirroredBackend(KerasBackend):
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        self.strategy = self.build_strategy(spec)
+        with self.strategy.scope():
+            self.set_up(spec, data, weights)
+            self.prepare_training(build_optimizer(spec, learning_rates, self.model))
+        self._predict = tf.function(self._compute_logits)
+        self._predict_on_all = tf.function(lambda images: self.strategy.run(self._compute_logits, (images,)))
+
+    def build_strategy(self, spec: RunSpec) -> tf.distribute.Strategy:
+        return mirror(tuple(set_up_devices(spec)))
+
+    def replicas_of(self, value) -> tuple:
+        return self.strategy.experimental_local_results(value)
+
+    @abc.abstractmethod
+    def prepare_training(self, optimizer: keras.optimizers.Optimizer) -> None:
+        """Called in the strategy's scope, once the model has its weights."""
+
+    def prepare_evaluation(self) -> None:
+        average_statistics(self.strategy, self.model)
+
+    def settings(self) -> dict[str, str]:
+        exchange = "none, one replica"
+        if self.strategy.num_replicas_in_sync > 1:
+            exchange = f"MirroredStrategy, {type(self.strategy.extended._cross_device_ops).__name__}"
+        return super().settings() | {"exchange": exchange}
+
+    def replicas(self) -> list[dict[str, np.ndarray]]:
+        local = self.strategy.experimental_local_results
+        copies = {name: local(variable.value) for name, variable in map_variables(self.model).items()}
+        parameters = {name: arrays for name, arrays in copies.items() if is_trainable(name)}
+        num_replicas = len(self.strategy.extended.worker_devices)
+        return [{name: arrays[i].numpy() for name, arrays in parameters.items()} for i in range(num_replicas)]
+
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> tuple:
+        return self._put_on_replicas(images), self._put_on_replicas(labels)
+
+    def put_for_prediction(self, images: np.ndarray):
+        if self.spec.eval_devices == "first":
+            return self.copier.put(images, self._first_device)
+        return self._put_on_replicas(images)
+
+    def _put_on_replicas(self, array: np.ndarray):
+        return put_on_replicas(self.strategy, array, self.copier)
+
+    def predict(self, batch) -> np.ndarray:
+        if self.spec.eval_devices == "first":
+            with tf.device(self._first_device):
+                return self._predict(batch).numpy()
+        logits = self._predict_on_all(batch)
+        return np.concatenate([part.numpy() for part in self.strategy.experimental_local_results(logits)])
+
+    def _compute_logits(self, images):
+        return self.model(images, training=False)
+
+    @property
+    def _first_device(self) -> str:
+        return self.strategy.extended.worker_devices[0]

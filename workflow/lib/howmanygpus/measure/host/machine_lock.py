@@ -1,0 +1,85 @@
+"""
+One measured job at a time has the machine. A job that must wait says for whom, and each notes how long it had it.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from howmanygpus.files import write_json_atomic
+from howmanygpus.measure.host.messages import print_to_call
+from howmanygpus.measure.records import now
+
+HELD = "HOWMANYGPUS_HELD"
+"""The environment variable with the file in which a job notes when it has the machine: it is billed for this time."""
+
+
+@contextmanager
+def take_turn(lock: Path, purpose: str) -> Iterator[None]:
+    """Hold the machine by its lock. If another job has it, say at once which one, since when, and for what.
+
+    purpose: what the machine is needed for. The holder describes itself in a file beside the lock, because whoever
+    tries the lock truncates the lock's own file.
+    """
+    from filelock import FileLock, Timeout
+
+    turn, holder = FileLock(lock), lock.with_suffix(".holder.json")
+    try:
+        turn.acquire(timeout=0)
+    except Timeout:
+        say(f"{purpose}: waits for the machine, which {describe_holder(holder)}")
+        turn.acquire()
+        print(f"{purpose}: has the machine now", file=sys.stderr, flush=True)
+    try:
+        about = {"purpose": purpose, "pid": os.getpid(), "folder": str(Path.cwd()), "since": now()}
+        write_json_atomic(holder, about)
+        with _note_time():
+            yield
+    finally:
+        holder.unlink(missing_ok=True)
+        turn.release()
+
+
+def say(message: str) -> None:
+    """Print a message to the log of this job and to the screen of its call."""
+    print(message, file=sys.stderr, flush=True)
+    print_to_call(message)
+
+
+def describe_holder(path: Path) -> str:
+    """Return who has the machine. Nobody says so between two holders, and if the holder is an older version."""
+    with suppress(OSError, ValueError, KeyError):
+        told = json.loads(path.read_text())
+        return f"process {told['pid']} in {told['folder']} has had since {told['since']}, for {told['purpose']}"
+    return "another job of this user has"
+
+
+@contextmanager
+def _note_time() -> Iterator[None]:
+    """Note when this job takes the machine, and for how long it has had it."""
+    path, started = os.environ.get(HELD), time.monotonic()
+    _append(path, {"since": time.time()})
+    try:
+        yield
+    finally:
+        _append(path, {"held_s": time.monotonic() - started})
+
+
+def _append(path: str | None, line: dict) -> None:
+    if path:
+        with open(path, "a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def read_held(path: Path) -> dict:
+    """Return for how long a job has had the machine (`held_s`), and since when it has it now (`holding_since`).
+
+    path: the file that HELD names. `holding_since` is in seconds since 1970, or None.
+    """
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    held_s = sum(line.get("held_s", 0.0) for line in lines)
+    return {"held_s": held_s, "holding_since": lines[-1].get("since") if lines else None}

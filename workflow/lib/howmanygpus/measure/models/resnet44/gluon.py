@@ -1,0 +1,41 @@
+"""ResNet-44 for the MXNet Gluon family."""
+
+from mxnet.gluon import nn
+
+from howmanygpus.measure.frameworks.gluon.layers.batchnorm import batchnorm
+from howmanygpus.measure.frameworks.gluon.layers.context import LayerContext
+from howmanygpus.measure.frameworks.gluon.layers.conv import conv
+from howmanygpus.measure.frameworks.gluon.layers.dense import dense
+from howmanygpus.measure.frameworks.gluon.layers.global_pooling import global_average_pool
+from howmanygpus.measure.frameworks.gluon.layers.operators import Tensor
+from howmanygpus.measure.frameworks.gluon.layers.relu import relu
+from howmanygpus.measure.frameworks.gluon.layers.shortcut import shortcut
+from howmanygpus.measure.models.resnet44.parameters import BATCHNORM, blocks, convolutions
+
+
+class ResNet44(nn.HybridBlock):
+    def __init__(self, context: LayerContext, image_channels: int, num_classes: int, **options):
+        super().__init__()
+        self._blocks = blocks(**options)
+        with self.name_scope():
+            for conv_name, batchnorm_name, in_channels, width, stride in convolutions(image_channels, **options):
+                layer = conv(context, in_channels, width, 3, stride=stride, padding=1, use_bias=False)
+                setattr(self, conv_name, layer)
+                setattr(self, batchnorm_name, batchnorm(context, width, **BATCHNORM))
+            self.dense = dense(context, width, num_classes)
+
+    def _conv_bn(self, x: Tensor, block: str, index: int) -> Tensor:
+        return getattr(self, f"{block}_bn{index}")(getattr(self, f"{block}_conv{index}")(x))
+
+    def hybrid_forward(self, F, x: Tensor) -> Tensor:
+        x = relu(self.stem_bn(self.stem_conv(x)))
+        for name, in_channels, width, stride in self._blocks:
+            skipped = x if stride == 1 else shortcut(x, stride=stride, new_channels=width - in_channels)
+            x = relu(self._conv_bn(x, name, 1))
+            x = relu(self._conv_bn(x, name, 2) + skipped)
+        return self.dense(global_average_pool(x))
+
+
+def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext, **options) -> nn.HybridBlock:
+    """Return a block from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
+    return ResNet44(context, image_shape[2], num_classes, **options)

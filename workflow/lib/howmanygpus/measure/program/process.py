@@ -1,0 +1,233 @@
+"""
+One process of a program's run: starts the command, passes on its output, and records what the program reports.
+
+The first process leaves the outcome in the attempt's folder, after the programs of all processes have ended. A program
+that fails leaves the end of its output as the reason.
+"""
+
+import argparse
+import codecs
+import functools
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+
+from howmanygpus.files import write_json_atomic
+from howmanygpus.measure.host.gpus import describe_gpu, list_gpu_uuids
+from howmanygpus.measure.host.other_work import OtherWork
+from howmanygpus.measure.host.processes import Suspensions, bind_to_device_cores, die_with_parent, stop_process_tree
+from howmanygpus.measure.launch.launchers import count_processes, count_processes_per_node
+from howmanygpus.measure.launch.rank_process import RANK_VARIABLES, read_place
+from howmanygpus.measure.loop.clocks import ClockFaults, PhaseTimer, read_second_clock
+from howmanygpus.measure.program.command import build_shell, fill_command
+from howmanygpus.measure.program.reports import LINE_END, REPORT_VARIABLE
+from howmanygpus.measure.program.spec import ProgramSpec
+from howmanygpus.measure.program.watching import POLL_S, Watcher
+from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.surroundings.secrets import make_hiding
+
+OUT_OF_MEMORY = re.compile(
+    r"CUDA out of memory|torch\.OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED|cudaErrorMemoryAllocation"
+)
+"""Messages of PyTorch, TensorFlow, JAX and CUDA if the memory of a device is exhausted."""
+KEPT_LINES = 50
+GRACE_S = 10.0
+
+
+def read_rank(spec: ProgramSpec) -> tuple[int, int]:
+    """Return this process's rank, and its rank on its node. A process that no launcher started has 0, 0."""
+    if not any(names[0] in os.environ for names in RANK_VARIABLES) or spec.program["start"] == "once":
+        return 0, 0
+    # A single process on this machine may run inside a job of SLURM that has nothing to do with it.
+    place = read_place()
+    return (place.rank, place.local_rank) if place.num_processes == count_processes(spec) else (0, 0)
+
+
+def build_environment(spec: ProgramSpec, rank: int, local_rank: int, report: Path | None) -> dict[str, str]:
+    """Return the environment variables of the program. report: where it writes reports, on the first process."""
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", REPORT_VARIABLE)}
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+        environment.pop(name, None)
+    if spec.program["start"] != "once":
+        per_node = count_processes_per_node(spec.launcher, spec.devices_per_node)
+        ranks = {"RANK": rank, "LOCAL_RANK": local_rank, "WORLD_SIZE": count_processes(spec)}
+        ranks |= {"LOCAL_WORLD_SIZE": per_node, "NODE_RANK": rank // per_node}
+        environment |= {name: str(value) for name, value in ranks.items()}
+    if report:
+        environment[REPORT_VARIABLE] = str(report.absolute())
+    return environment
+
+
+def read_lines(stream: IO[bytes]) -> Iterator[str]:
+    """Yield the lines of a stream, without empty ones, as soon as they end: also where a progress bar moves back.
+
+    Python's own text streams keep a carriage return until they know whether a line feed follows.
+    """
+    decoder, rest = codecs.getincrementaldecoder("utf-8")("replace"), ""
+    while chunk := os.read(stream.fileno(), 65536):
+        *lines, rest = LINE_END.split(rest + decoder.decode(chunk))
+        yield from filter(str.strip, lines)
+    if rest.strip():
+        yield rest
+
+
+def run_program(
+    command: list[str], environment: dict[str, str], watcher: Watcher | None
+) -> tuple[int, list[str], float]:
+    """Run a command until it ends or the watcher needs no more.
+
+    Returns its exit status, its last lines without secrets, and when it ended by time.monotonic().
+    """
+    child = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        preexec_fn=functools.partial(die_with_parent, parent=os.getpid()),
+    )
+    assert child.stdout is not None
+    output: IO[bytes] = child.stdout
+    last: deque[str] = deque(maxlen=KEPT_LINES)
+    hide = make_hiding(environment)
+
+    def pass_on() -> None:
+        for said in read_lines(output):
+            line = hide(said)
+            with suppress(OSError):  # on a full disk; the program must not wait to write more
+                print(line, flush=True)
+            last.append(line)
+            if watcher:
+                watcher.handle_output_line(said)
+
+    reader = threading.Thread(target=pass_on, name="output", daemon=True)
+    reader.start()
+    while child.poll() is None:
+        if watcher and watcher.ended.is_set():
+            stop_process_tree(psutil.Process(child.pid), GRACE_S)
+        time.sleep(POLL_S)
+    ended_at = time.monotonic()
+    # A process that the program left behind may hold the output open.
+    reader.join(GRACE_S)
+    return child.wait(), list(last), ended_at
+
+
+def wait_for_siblings(attempt: AttemptFolder, rank: int, num_processes: int) -> None:
+    """Wait until the programs of all processes have ended well. If one fails, its launcher ends the others."""
+    (attempt.path / f"ended.rank{rank}").touch()
+    while len(list(attempt.path.glob("ended.rank*"))) < num_processes:
+        time.sleep(POLL_S)
+
+
+def wait_for_first(attempt: AttemptFolder) -> None:
+    """Wait until the first process has an outcome. If it has none, its launcher ends the others.
+
+    It looks how long the processes of all programs have computed, which the kernel forgets when they are gone.
+    """
+    while not attempt.outcome.exists():
+        time.sleep(POLL_S)
+
+
+def describe_failure(exit_status: int, last: list[str]) -> str:
+    """Return the end of the output; its last line says how the program ended."""
+    number = -exit_status if exit_status < 0 else exit_status - 128
+    is_signal = number in set(map(int, signal.Signals))
+    how = f"killed by {signal.Signals(number).name}" if is_signal else f"exit status {exit_status}"
+    return "\n".join([*last[:-1], f"the program ended with {how}{': ' + last[-1] if last else ''}"])
+
+
+def describe_outcome(spec: ProgramSpec, watcher: Watcher, ended_at: float) -> dict[str, Any]:
+    """Return the outcome of a program that ended well, or that reported one."""
+    progress, code = watcher.progress, {"code": spec.program["files"]}
+    status, reason = progress.status or "completed", progress.reason
+    if status in ("out_of_memory", "unsupported"):
+        return {"status": status, "reason": reason, **code}
+    uuids = list_gpu_uuids() if spec.device_kind == "cuda" else []
+    return {
+        **{"status": status, "reason": reason, **code},
+        **progress.describe(watcher.convert_to_wall_time(ended_at)),
+        "disturbance": watcher.describe_disturbance(),
+        "num_processes": count_processes(spec),
+        "device_model": describe_gpu(uuids[0])["name"] if uuids else None,
+    }
+
+
+def explain_missing_outcome(watcher: Watcher) -> str:
+    """Say why a program that ended well has no outcome; empty if it has one."""
+    if watcher.error:
+        return watcher.error
+    silence = watcher.explain_silence()
+    return silence and f"the program ended well and {silence}"
+
+
+def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
+    """Run the program of this process and return the exit status."""
+    (rank, local_rank), num_processes = read_rank(spec), count_processes(spec)
+    if num_processes == spec.num_gpus and spec.launcher in ("per_device", "mpirun"):
+        bind_to_device_cores(local_rank, spec.cores_per_device)
+    others = OtherWork(str(attempt.path), list_gpu_uuids()) if spec.num_nodes == 1 else None
+    watcher = Watcher(spec, attempt, started_at, others) if rank == 0 else None
+    environment = build_environment(spec, rank, local_rank, watcher.path if watcher else None)
+    command = build_shell(spec, fill_command(spec, os.environ))
+    # Reports have the time of day.
+    laps = PhaseTimer(time.time, read_second_clock)
+    with Suspensions() as suspensions:
+        exit_status, last, ended_at = run_program(command, environment, watcher)
+    laps.end("window")
+    if watcher and exit_status:
+        # A program may report an outcome and fail at once.
+        watcher.read_rest(is_cut=True)
+    is_stopped = bool(watcher and watcher.ended.is_set())
+    if exit_status and not is_stopped:
+        if line := next((line for line in last if OUT_OF_MEMORY.search(line)), ""):
+            outcome = {"status": "out_of_memory", "reason": line.strip(), "code": spec.program["files"]}
+            write_json_atomic(attempt.outcome, outcome)
+        attempt.error_of(rank).write_text(describe_failure(exit_status, last))
+        return exit_status if exit_status > 0 else 128 - exit_status
+    if not is_stopped:
+        wait_for_siblings(attempt, rank, num_processes)
+    if watcher is None:
+        if others:
+            wait_for_first(attempt)
+        return 0
+    watcher.close()
+    if mistake := explain_missing_outcome(watcher):
+        attempt.error_of(rank).write_text(make_hiding(environment)(mistake))
+        return 1
+    outcome = describe_outcome(spec, watcher, ended_at)
+    if outcome["status"] == "completed":
+        outcome |= ClockFaults(laps.apart_s, stops=suspensions.stops, slept_s=suspensions.slept_s).judge()
+    write_json_atomic(attempt.outcome, outcome)
+    # A status other than 0 ends the other processes of a program that was stopped.
+    return int(is_stopped)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--attempt", required=True, help="folder of this attempt, with its spec.json")
+    parser.add_argument("--started-at", type=float, required=True, help="when the launcher started, seconds since 1970")
+    arguments = parser.parse_args()
+    die_with_parent()
+    # The locale may lack characters of the program's output.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    attempt = AttemptFolder(arguments.attempt)
+    spec = ProgramSpec(**json.loads(attempt.spec.read_text()))
+    sys.exit(run(spec, attempt, arguments.started_at))
+
+
+if __name__ == "__main__":
+    main()

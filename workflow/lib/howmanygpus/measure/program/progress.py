@@ -1,0 +1,137 @@
+"""
+Turns a program's reports into windows, evaluations and clocks, with the definitions of measure.loop.loop where possible.
+
+Each report of a step ends a window that began with the report before. The first report with a step above 0 ends the
+window `compile`, and those up to warmup_steps are `warmup`. A report of a metric ends an evaluation, which began with
+the last report of a step. The window after it is measured only if the metric's report repeats that step. Otherwise it
+is unknown how much of the time was training; the window is then `unclear` and counts in no rate. So is a window during
+which a clock was set.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from howmanygpus.measure.loop.clocks import Clocks
+from howmanygpus.measure.program.reports import Report, ReportError
+from howmanygpus.measure.records import finite_or_none
+
+UNMEASURED = {"data_wait_s": None, "peak_memory_bytes": None, "host_to_device_gib_per_s": None}
+
+
+class Progress:
+    """What a program has reported so far. write: takes events; the moment of each is its report's time."""
+
+    def __init__(self, warmup_steps: int, global_batch_size: int, started_at: float, write: Callable[[dict], None]):
+        self._warmup_steps, self._global_batch_size = warmup_steps, global_batch_size
+        self._started_at, self._write = started_at, write
+        self.clocks = Clocks()
+        self.init_s: float | None = None
+        self.steps, self.samples, self.status, self.reason = 0, 0, "", ""
+        self.versions: dict[str, str] = {}
+        self._last_time = started_at
+        self._has_first = False
+        self._epoch: int | None = None
+        self._steps_before, self._samples_before = 0, 0
+        """Steps and samples of the epochs before, if the program counts them anew in each epoch."""
+        self._is_clean = True
+        """Whether it is known how long the steps of the open window take."""
+
+    def add(self, report: Report) -> None:
+        """Take one report. Raises ReportError if it contradicts an earlier one."""
+        if report.time < self._last_time:
+            problem = f"a report has the time {report.time}, which is before the start or an earlier report"
+            raise ReportError(f"{problem}; give seconds since 1970, or leave the time out")
+        self.versions |= report.versions
+        self._is_clean = self._is_clean and report.is_clear
+        report = self._count_on(report)
+        is_step = report.step is not None and not report.metric
+        if is_step:
+            self._end_window(report)
+        if report.metric:
+            self._end_evaluation(report)
+        if report.loss is not None and not math.isfinite(report.loss):
+            self.status, self.reason = "diverged", f"training loss is {report.loss} at step {self.steps}"
+        if report.status:
+            self.status, self.reason = report.status, report.reason or "reported by the program"
+
+    @property
+    def is_past_warmup(self) -> bool:
+        """Whether the next window is a measured one."""
+        return self._has_first and self.steps >= self._warmup_steps
+
+    def _count_on(self, report: Report) -> Report:
+        """Return a report with steps and samples since the start, also if the program counts anew in each epoch."""
+        if report.step is None:
+            return report
+        is_later = report.epoch is not None and self._epoch is not None and report.epoch > self._epoch
+        if is_later and not report.metric and 0 < report.step <= self.steps - self._steps_before:
+            self._steps_before = self.steps
+            is_anew = report.samples is not None and report.samples <= self.samples - self._samples_before
+            self._samples_before = self.samples if is_anew else self._samples_before
+        if not report.metric:
+            self._epoch = report.epoch
+        samples = None if report.samples is None else report.samples + self._samples_before
+        return replace(report, step=report.step + self._steps_before, samples=samples)
+
+    def _end_window(self, report: Report) -> None:
+        step = report.step or 0
+        if step == 0 and not self._has_first:
+            self.init_s, self._last_time = report.time - self._started_at, report.time
+            return
+        if step <= self.steps:
+            remedy = "report steps done since the start, or the epoch with each step that is counted anew in it, from 1"
+            raise ReportError(f"step {step} was reported after step {self.steps}; {remedy}")
+        samples = step * self._global_batch_size if report.samples is None else report.samples
+        if samples < self.samples:
+            raise ReportError(f"{samples} samples were reported after {self.samples}; report those since the start")
+        num_steps, elapsed_s = step - self.steps, report.time - self._last_time
+        phase = self._count(step, num_steps, elapsed_s)
+        event = {"event": "window", "wall_s": report.time - self._started_at, "epoch": report.epoch, "phase": phase}
+        event |= {"first_step": self.steps + 1, "num_steps": num_steps, "samples": samples - self.samples}
+        event |= {"elapsed_s": elapsed_s, "data_wait_s": None, "loss": finite_or_none(report.loss)}
+        # The time of a step is known only if each one is reported.
+        self._write(event | {"steps_s": [round(elapsed_s, 6)] if num_steps == 1 else []})
+        self.steps, self.samples, self._last_time = step, samples, report.time
+        self._has_first, self._is_clean = True, True
+
+    def _count(self, step: int, num_steps: int, elapsed_s: float) -> str:
+        """Add a window to the clocks and return its phase. A window that begins in the warm-up is no measured one."""
+        if not self._has_first:
+            self.clocks.compile_s += elapsed_s
+            return "compile"
+        if step - num_steps < self._warmup_steps or not self._is_clean:
+            self.clocks.warmup_s += elapsed_s
+            return "warmup" if self._is_clean else "unclear"
+        self.clocks.measured_s += elapsed_s
+        self.clocks.measured_steps += num_steps
+        return "train"
+
+    def _end_evaluation(self, report: Report) -> None:
+        elapsed_s = report.time - self._last_time
+        self.clocks.eval_s += elapsed_s
+        event = {"event": "evaluation", "wall_s": report.time - self._started_at, "epoch": report.epoch}
+        event |= {"step": self.steps, "elapsed_s": elapsed_s, "train_s": self.clocks.train_s, "metric": report.metric}
+        self._write(event)
+        self._is_clean = report.step is not None and report.step == self.steps
+        self._last_time = report.time
+
+    def describe(self, ended_at: float) -> dict[str, Any]:
+        """Return the entries of run.json that are measured, and null for what is not."""
+        clocks = self.clocks
+        return {
+            "init_s": self.init_s,
+            # Without a report of step 0, nobody knows when the start ended.
+            "compile_s": clocks.compile_s if self.init_s is not None else None,
+            "warmup_s": clocks.warmup_s,
+            "measured_s": clocks.measured_s,
+            "measured_steps": clocks.measured_steps,
+            "train_s": clocks.train_s,
+            "eval_s": clocks.eval_s,
+            "wall_time_s": ended_at - self._started_at,
+            "steps": self.steps,
+            "images_seen": self.samples,
+            "versions": self.versions,
+            **UNMEASURED,
+        }

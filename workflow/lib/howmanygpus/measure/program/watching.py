@@ -1,0 +1,135 @@
+"""Reads what the first process of a program reports while it runs, from its output or from a file."""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from howmanygpus.measure.host.other_work import OtherWork
+from howmanygpus.measure.program.progress import Progress
+from howmanygpus.measure.program.reports import REPORT_VARIABLE, Report, ReportError, match_output, parse_json
+from howmanygpus.measure.program.spec import ProgramSpec
+from howmanygpus.measure.program.timeline import CLOCKS_APART_S, Timeline
+from howmanygpus.measure.records import AttemptFolder
+
+POLL_S = 0.05
+
+
+class Watcher:
+    """Follows a program from its start to its end.
+
+    `ended` is set once the program has reported an outcome, or something that cannot be understood, which is then in
+    `error`. others: measures other work while windows are measured; None if the run has more than one node.
+    """
+
+    def __init__(self, spec: ProgramSpec, attempt: AttemptFolder, started_at: float, others: OtherWork | None):
+        self._patterns = [re.compile(text) for text in spec.program["report"] or ()]
+        is_spread = spec.num_nodes > 1 and spec.program["start"] == "per_node"
+        self._on_which_node = ", or let the node with NODE_RANK 0 report: no other one is read" if is_spread else ""
+        self._events = attempt.events.open("a", encoding="utf-8")
+        self.path = attempt.path / "report.jsonl"
+        # The host's clock may be set at any time, for example by NTP, and a duration would contain the change.
+        self._epoch, self._timeline = time.time() - time.monotonic(), Timeline(started_at)
+        self.progress = Progress(spec.warmup_steps, spec.global_batch_size, started_at, self._write)
+        self.ended, self.error, self.num_reports = threading.Event(), "", 0
+        self._others, self._measures = others, False
+        self._stop, self._is_cut = threading.Event(), False
+        self._thread = threading.Thread(target=self._follow_file, name="reports", daemon=True)
+        if not self._patterns:
+            self.path.touch()
+            self._thread.start()
+
+    def convert_to_wall_time(self, monotonic_s: float) -> float:
+        """Return a time of the monotonic clock as seconds since 1970, by the host's clock when this object was made."""
+        return self._epoch + monotonic_s
+
+    def handle_output_line(self, line: str) -> None:
+        """Take a line of the program's output, which counts if the study has regular expressions."""
+        if self._patterns and not self.ended.is_set():
+            try:
+                arrived = self.convert_to_wall_time(time.monotonic())
+                self._add(match_output(self._patterns, line, arrived), arrived)
+            except Exception as error:  # without this thread, the program would wait to write more
+                self._fail(error)
+
+    def read_rest(self, is_cut: bool) -> None:
+        """Take what is left in the file. is_cut: the program failed, so that its last line may be half a line."""
+        self._is_cut = is_cut
+        self._stop.set()
+        if not self._patterns:
+            self._thread.join()
+
+    def close(self) -> None:
+        """Take what is left in the file, and stop measuring; call after the program and its siblings have ended."""
+        self.read_rest(is_cut=False)
+        if self._others and self._measures:
+            self._others.stop()
+        self._events.close()
+
+    def describe_disturbance(self) -> dict[str, Any]:
+        others = self._others
+        return {
+            "other_cpu_frac": others.cpu_frac if others else None,
+            "other_gpu_processes": others.gpu_processes if others else None,
+        }
+
+    def _follow_file(self) -> None:
+        with self.path.open(encoding="utf-8", errors="replace") as file:
+            rest, is_last = "", False
+            while not self.ended.is_set():
+                is_last = is_last or self._stop.is_set()
+                *lines, rest = (rest + file.read()).split("\n")
+                arrived = self.convert_to_wall_time(time.monotonic())
+                if is_last and not self._is_cut:
+                    # Nobody writes to the end of this line any more.
+                    lines.append(rest)
+                try:
+                    self._add((parse_json(line, arrived) for line in filter(str.strip, lines)), arrived)
+                except Exception as error:  # what was not taken must not look like a shorter training
+                    self._fail(error)
+                if is_last:
+                    return
+                self._stop.wait(POLL_S)
+
+    def explain_silence(self) -> str:
+        """Say what is missing from a program that ended well; empty if it reported steps or an outcome."""
+        if self.progress.steps or self.progress.status:
+            return ""
+        if self.num_reports:
+            return "reported no step above 0; report the steps done so far, see docs/program.md"
+        if self._patterns:
+            expressions = ", ".join(repr(each.pattern) for each in self._patterns)
+            return f"printed no line that {expressions} would match; correct the study's `report`{self._on_which_node}"
+        place = f"the file that ${REPORT_VARIABLE} names"
+        return f"wrote no report to {place}; see docs/program.md for how it reports{self._on_which_node}"
+
+    def _add(self, found: Iterable[Report], arrived: float) -> None:
+        """Take reports that arrived together. One that is no report is an error after those before it."""
+        reports: list[Report] = []
+        try:
+            reports.extend(found)
+        finally:
+            for report in self._timeline.place(reports, arrived):
+                self._take(report, arrived)
+
+    def _take(self, report: Report, arrived: float) -> None:
+        self.num_reports += 1
+        if report.time > arrived + CLOCKS_APART_S:
+            problem = f"a report has the time {report.time}, which has not come yet"
+            raise ReportError(f"{problem}; give seconds since 1970, or leave the time out")
+        self.progress.add(report)
+        if self.progress.status:
+            self.ended.set()
+        elif self._others and not self._measures and self.progress.is_past_warmup:
+            self._measures = True
+            self._others.start()
+
+    def _fail(self, error: Exception) -> None:
+        self.error = str(error) if isinstance(error, ReportError) else f"{type(error).__name__}: {error}"
+        self.ended.set()
+
+    def _write(self, event: dict) -> None:
+        self._events.write(json.dumps(event, allow_nan=False) + "\n")
+        self._events.flush()

@@ -1,1 +1,0 @@
-"""Compares what jobs request with what the cluster offers, and decides what further attempts request."""

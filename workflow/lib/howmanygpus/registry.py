@@ -1,0 +1,216 @@
+"""The registry of frameworks: the family, environments and launcher of each, and the settings that it supports."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Framework:
+    """One framework of the registry. The keys of dictionaries are device kinds, `cpu` or `cuda`.
+
+    family: folder of its code in measure/frameworks/, and file name of its models in train/models/<model>/.
+    strategy: file in the family's folder that implements training on several devices.
+    launcher: how its processes start, see measure.launch.launchers. All launchers except `plain` can span nodes.
+    environments: names of the pin files in envs/.
+    capabilities: lowest and highest CUDA compute capability for which its builds contain machine code.
+    precisions: the precisions that it offers.
+    batchnorm: the kinds of BatchNorm that it offers on more than one device.
+    synchronizes_over_nodes: whether its synchronized BatchNorm covers the devices of all nodes.
+    max_devices: the maximum number of devices, if there is one.
+    compressions: the gradient compressions that it offers, which are the same for every device kind.
+    best: a description of the fast path that it recommends. Without an entry, only the `stock` tier exists.
+    native_loader: its own loader, a key of study.loaders.NATIVE_LOADERS, or None if it has none.
+    measures_noise: whether it measures gradient noise, see Backend.measure_gradients.
+    one_device: its overhead for collective operations on one device, which does not need them.
+    best_without: whether its `best` tier avoids that overhead on one device, unless gradients are compressed.
+    """
+
+    family: str
+    strategy: str
+    launcher: str
+    environments: dict[str, str]
+    precisions: dict[str, tuple[str, ...]]
+    capabilities: tuple[str, str | None] = ("7.0", None)
+    batchnorm: dict[str, tuple[str, ...]] = field(
+        default_factory=lambda: {"cpu": ("local", "synchronized"), "cuda": ("local", "synchronized")}
+    )
+    synchronizes_over_nodes: bool = True
+    max_devices: dict[str, int] = field(default_factory=dict)
+    compressions: tuple[str, ...] = ()
+    best: dict[str, str] = field(default_factory=dict)
+    native_loader: str | None = None
+    measures_noise: bool = False
+    one_device: str = ""
+    best_without: bool = False
+
+    def resolve_machinery(self, settings: dict[str, Any]) -> str:
+        """Return the overhead of a run on one device for collective operations. settings: `tier`, compression."""
+        needs_none = settings["tier"] == "best" and settings["gradient_compression"] == "none"
+        return "" if self.best_without and needs_none else self.one_device
+
+    def spans_nodes(self, batchnorm: str) -> bool:
+        return self.launcher != "plain" and (batchnorm == "local" or self.synchronizes_over_nodes)
+
+
+HOROVOD_ALONE = "Horovod with one process"
+MIRRORED_ALONE = "MirroredStrategy with one replica"
+PRECISIONS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16")}
+WITH_FP16 = {kind: (*precisions, "fp16") for kind, precisions in PRECISIONS.items()}
+"""Precisions of PyTorch and Keras, which have dynamic loss scaling. float16 works on every device of their builds."""
+ONLY_FP32: dict[str, tuple[str, ...]] = {"cpu": ("fp32",), "cuda": ("fp32",)}
+BEST_TORCH = {
+    "cpu": "channels_last and a fused optimizer",
+    "cuda": "channels_last, torch.compile, a fused optimizer and cudnn.benchmark",
+}
+BEST_DDP = {
+    "cpu": "gradients are views of DDP's buckets; no DDP on one device",
+    "cuda": "gradients are views of DDP's buckets; on one device CUDA graphs and no DDP",
+}
+TORCH: dict[str, Any] = {
+    "family": "torch",
+    "environments": {"cpu": "pytorch-cpu", "cuda": "pytorch-cuda13"},
+    "capabilities": ("7.5", None),
+    "precisions": WITH_FP16,
+    "native_loader": "torch.loader",
+    "measures_noise": True,
+    "best": BEST_TORCH,
+}
+TENSORFLOW: dict[str, Any] = {
+    "family": "keras",
+    "launcher": "plain",
+    "environments": {"cpu": "tensorflow-cpu", "cuda": "tensorflow-cuda12"},
+    "capabilities": ("6.0", None),
+    "precisions": WITH_FP16,
+    "native_loader": "keras.tf_data",
+    "best": {"cuda": "XLA (jit_compile)"},
+}
+HOROVOD_TENSORFLOW = TENSORFLOW | {
+    "launcher": "horovodrun",
+    "environments": {"cpu": "horovod-tensorflow-cpu", "cuda": "horovod-tensorflow-cuda12"},
+    "batchnorm": {"cpu": ("local",), "cuda": ("local",)},
+    "compressions": ("fp16",),
+    "one_device": HOROVOD_ALONE,
+    # XLA cannot compile a step that contains Horovod's operation.
+    "best": {},
+}
+
+FRAMEWORKS = {
+    "pytorch_ddp": Framework(
+        strategy="ddp",
+        launcher="per_device",
+        one_device="DistributedDataParallel with one process",
+        best_without=True,
+        # torch.nn.SyncBatchNorm refuses tensors that are not on a GPU.
+        batchnorm={"cpu": ("local",), "cuda": ("local", "synchronized")},
+        compressions=("fp16", "powersgd"),
+        **TORCH | {"best": {kind: f"{path}; {BEST_DDP[kind]}" for kind, path in BEST_TORCH.items()}},
+    ),
+    "pytorch_dp": Framework(
+        strategy="dp",
+        launcher="plain",
+        batchnorm={"cpu": ("local",), "cuda": ("local",)},
+        # On CPUs nn.DataParallel silently runs on one device.
+        max_devices={"cpu": 1},
+        # The code of torch.compile would compute the original network's output in every replica.
+        **TORCH | {"best": BEST_TORCH | {"cuda": "channels_last, a fused optimizer and cudnn.benchmark"}},
+    ),
+    "horovod_pytorch": Framework(
+        strategy="horovod",
+        launcher="horovodrun",
+        batchnorm={"cpu": ("local",), "cuda": ("local",)},
+        compressions=("fp16",),
+        one_device=HOROVOD_ALONE,
+        **TORCH | {"environments": {"cpu": "horovod-pytorch-cpu", "cuda": "horovod-pytorch-cuda13"}},
+    ),
+    "horovod_tensorflow": Framework(strategy="horovod", **HOROVOD_TENSORFLOW),
+    "horovod_keras": Framework(strategy="fit_horovod", **HOROVOD_TENSORFLOW | {"native_loader": "keras.loader"}),
+    "tensorflow_mirrored": Framework(strategy="mirrored", one_device=MIRRORED_ALONE, **TENSORFLOW),
+    "keras_mirrored": Framework(
+        strategy="fit_mirrored", one_device=MIRRORED_ALONE, **TENSORFLOW | {"native_loader": "keras.loader"}
+    ),
+    "tensorflow_multiworker": Framework(
+        strategy="multiworker",
+        one_device="MultiWorkerMirroredStrategy with one worker",
+        **TENSORFLOW | {"launcher": "per_device"},
+    ),
+    "jax_sharding": Framework(
+        family="flax",
+        strategy="sharding",
+        launcher="per_node",
+        environments={"cpu": "jax-cpu", "cuda": "jax-cuda13"},
+        capabilities=("7.5", None),
+        precisions=PRECISIONS,
+    ),
+    "mxnet_gluon": Framework(
+        family="gluon",
+        strategy="contexts",
+        launcher="per_node",
+        environments={"cpu": "mxnet-cpu", "cuda": "mxnet-cuda11"},
+        # The build contains machine code for sm_50 to sm_86, and no PTX that later devices could compile.
+        capabilities=("5.0", "8.6"),
+        precisions=ONLY_FP32,
+        batchnorm={"cpu": ("local",), "cuda": ("local", "synchronized")},
+        synchronizes_over_nodes=False,
+        native_loader="gluon.loader",
+        best=dict.fromkeys(("cpu", "cuda"), "hybridize with static memory and shapes"),
+    ),
+    "chainer_mn": Framework(
+        family="chainer",
+        strategy="multi_node",
+        launcher="mpirun",
+        one_device="ChainerMN's optimizer with one process",
+        environments={"cpu": "chainer-cpu", "cuda": "chainer-cuda12"},
+        capabilities=("5.0", "9.0"),
+        precisions=ONLY_FP32,
+        native_loader="chainer.loader",
+        best={"cuda": "cuDNN autotune"},
+    ),
+}
+LOSS_ON_EVERY_DEVICE = "pytorch_dp"
+"""The only framework that can also compute its loss on the first device alone."""
+
+
+def explain_unsupported(framework: str, device, precision: str, layout: tuple[int, int], settings: dict) -> str:
+    """Return why a combination is not supported, or an empty text if it is.
+
+    device: a site.machine.Device. layout: the numbers of devices and nodes. settings: `batchnorm`, `tier`,
+    `gradient_compression`, `horovod_controller` and `loss_on_every_device`; `eval_batchnorm` if an unfair protocol
+    sets it.
+    """
+    entry, device_kind, capability = FRAMEWORKS[framework], device.kind, device.compute_capability
+    num_gpus, num_nodes = layout
+    if device_kind not in entry.environments:
+        return f"{framework} has no environment for {device_kind}"
+    if capability is not None and device_kind == "cuda":
+        lowest, highest = entry.capabilities
+        if _version(capability) < _version(lowest) or (highest and _version(capability) > _version(highest)):
+            between = f"{lowest} to {highest}" if highest else f"{lowest} or later"
+            return f"{framework} is built for compute capability {between}, not {capability}"
+    if num_nodes > 1 and not entry.spans_nodes(settings["batchnorm"]):
+        what = "is one process" if entry.launcher == "plain" else "synchronizes BatchNorm within a process"
+        return f"{framework} {what}: it uses the {device.devices_per_node} devices of one node at most"
+    if precision not in entry.precisions[device_kind]:
+        why = ", which needs a loss scaling that it lacks here" if precision == "fp16" else ""
+        return f"{framework} offers {', '.join(entry.precisions[device_kind])} on {device_kind}, not {precision}{why}"
+    if num_gpus > entry.max_devices.get(device_kind, num_gpus):
+        return f"{framework} uses {entry.max_devices[device_kind]} {device_kind} device at most"
+    if num_gpus > 1 and settings["batchnorm"] not in entry.batchnorm[device_kind]:
+        return f"{framework} has no {settings['batchnorm']} BatchNorm on {device_kind}"
+    if settings["tier"] == "best" and device_kind not in entry.best:
+        return f"{framework} has no faster path of its own on {device_kind}: its best tier is the stock one"
+    compression = settings["gradient_compression"]
+    if compression != "none" and compression not in entry.compressions:
+        return f"{framework} has no {compression} compression of gradients"
+    if compression == "powersgd" and precision == "fp16":
+        return f"{framework} has no {compression} compression in fp16: it would keep what overflowed for later steps"
+    if settings["horovod_controller"] != "gloo" and entry.launcher != "horovodrun":
+        return f"horovod_controller is a choice of Horovod; {framework} has none"
+    if settings.get("eval_batchnorm") == "batch" and entry.family == "gluon" and settings["tier"] == "best":
+        return f"{framework} hybridizes its network in the best tier, which then cannot evaluate by the batch"
+    if settings["loss_on_every_device"] and framework != LOSS_ON_EVERY_DEVICE:
+        return f"loss_on_every_device is a choice of {LOSS_ON_EVERY_DEVICE}; {framework} always does so"
+    return ""
+
+
+def _version(capability: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in capability.split("."))

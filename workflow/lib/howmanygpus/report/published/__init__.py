@@ -1,1 +1,0 @@
-"""Published numbers, read and drawn beside measured ones."""

@@ -1,1 +1,0 @@
-"""The predictions of trained networks, and the names of classes."""

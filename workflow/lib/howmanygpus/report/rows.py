@@ -1,0 +1,129 @@
+"""
+Numbers of things in words.
+
+Names of series: the lines of figures, and the configurations in answers.
+
+Wording for the learning rates of frameworks that have settings of their own.
+
+Joins tables as texts, without pandas, whose import takes longer.
+
+Rates on random images are upper bounds, which answers and figures keep apart from those on real images.
+
+Rows of tables: how they are named, and how those of several studies are joined.
+"""
+
+import csv
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from howmanygpus.files import atomic_path
+from howmanygpus.measure.spec import RANDOM_INPUTS, RESIDENT
+
+
+def name_count(count: int, noun: str) -> str:
+    """Write a number of things, such as `1 image` and `64 images`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+DAGGER = "\N{DAGGER}"
+"""Suffix of the name of a series whose framework has its own learning rates."""
+
+
+def name_series(table: pd.DataFrame, runs: pd.DataFrame | None = None) -> pd.Series:
+    """Return the name of each row's line: its framework, and variant, input, precision, device, placement if they vary.
+
+    runs: the table of that name, if daggers are to mark frameworks with their own learning rates.
+    """
+    columns = ("variant", "input", "precision", "device", "placement")
+    varying = [column for column in columns if table[column].nunique() > 1]
+    names = table[["framework", *varying]].astype(str).agg(" ".join, axis=1)
+    return names if runs is None or table.empty else names.mask(has_own_rates(table, runs), names + f" {DAGGER}")
+
+
+def describe_own_rates(config: dict, framework: str, variant: str) -> str | None:
+    """Return a framework's own learning-rate settings, such as `lr_scaling none`; None if it has those of its study.
+
+    config: that of the study.
+    """
+    own = config["variants"].get(variant, {}).get("optimizer", {})
+    optimizer = config["optimizer"] | own
+    rates = optimizer["by_framework"].get(framework, {})
+    different = [f"{key} {value}" for key, value in rates.items() if value != optimizer[key]]
+    return ", ".join(different) or None
+
+
+def name_own_rates(runs: pd.DataFrame) -> str:
+    """Name the frameworks with their own learning rates; empty if all have the same. runs: the table of that name."""
+    own = _select_own_rates(runs).drop_duplicates(["framework", "own_rates"])
+    return "; ".join(f"{row['framework']} ({row['own_rates']})" for _, row in own.iterrows())
+
+
+def has_own_rates(table: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:
+    """Return whether each row's framework has its own learning rates. runs: the table of that name of the study."""
+    own = _select_own_rates(runs)
+    cells = set(zip(own["framework"], own["variant"], strict=True))
+    rows = zip(table["framework"], table["variant"], strict=True)
+    return pd.Series([row in cells for row in rows], table.index, dtype=bool)
+
+
+def _select_own_rates(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs of frameworks with their own learning rates; none if all frameworks have the same."""
+    rates = runs.assign(own_rates=runs["own_rates"].astype(object).fillna(""))
+    return rates[(rates["own_rates"] != "") & (rates["own_rates"].nunique() > 1)]
+
+
+RECORD = "record"
+"""Column with the name of a record that several studies may share."""
+
+
+def merge_tables(parts: list[Path], table: Path) -> None:
+    """Write the rows of all parts, whose values stay as they are.
+
+    A record that serves all studies alike has one row, and one that belongs to studies has a row for each.
+    """
+    columns: dict[str, None] = {}
+    rows: list[dict[str, str]] = []
+    usual = csv.field_size_limit(sys.maxsize)  # A reason may be longer than the usual limit.
+    try:
+        for part in parts:
+            with open(part, newline="") as file:
+                reader = csv.DictReader(file, delimiter="\t")
+                columns |= dict.fromkeys(reader.fieldnames or ())
+                rows += reader
+    finally:
+        csv.field_size_limit(usual)
+    if RECORD in columns:
+        last = {(row.get(RECORD, ""), row.get("study", "")): position for position, row in enumerate(rows)}
+        rows = [rows[position] for position in sorted(last.values())]
+    with atomic_path(table) as partial, open(partial, "w", newline="") as file:
+        writer = csv.DictWriter(file, list(columns), restval="", delimiter="\t", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def is_real(table: pd.DataFrame) -> pd.Series:
+    """Whether each row of a table with a column `input` is about real images."""
+    return ~table["input"].isin(RANDOM_INPUTS)
+
+
+def choose_inputs(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows on real images.
+
+    Without any, return the rows on synthetic input, and without those the rows on resident input.
+    """
+    for left_out in (RANDOM_INPUTS, (RESIDENT,)):
+        chosen = table[~table["input"].isin(left_out)]
+        if len(chosen):
+            return chosen
+    return table
+
+
+PROGRAM = "program"
+"""Input of the runs of a user's own program, which alone knows its data."""
+
+
+def is_program(table: pd.DataFrame) -> bool:
+    """Whether the rows of a study are about a user's own program."""
+    return bool((table["input"] == PROGRAM).all())

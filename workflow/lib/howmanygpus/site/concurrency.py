@@ -1,0 +1,31 @@
+"""Says how many runs are measured at the same time, for Snakemake and for the report."""
+
+from howmanygpus.site.machine import Machine
+
+MEASURED_RUN = 100
+"""Amount of the resource `measurement` that a measured run takes."""
+
+
+def limit_measurements(machine: Machine) -> int | None:
+    """Return the amount of the resource `measurement`, or None if the machine file sets no limit.
+
+    On one machine and in a packed allocation, profiles/local/config.yaml sets it.
+    """
+    concurrent_runs = machine.slurm["concurrent_runs"] if machine.submits else None
+    return concurrent_runs and MEASURED_RUN * concurrent_runs
+
+
+def describe_concurrency(machine: Machine) -> str:
+    """Return the sentences of the report on the order of the runs, and on what they share."""
+    if not machine.submits:
+        return "Runs are measured in random order, one at a time."
+    concurrent_runs = machine.slurm["concurrent_runs"]
+    if concurrent_runs == 1:
+        return "Runs are jobs, submitted in random order, one at a time."
+    count = f"at most {concurrent_runs} at a time" if concurrent_runs else "as many at a time as SLURM starts"
+    has_shared = any(device.options.get("nodes") == "shared" for device in machine.devices.values())
+    nodes = "on nodes that they may share with other jobs" if has_shared else "on nodes of their own"
+    return (
+        f"Runs are jobs, submitted in random order, {count}, {nodes}. Runs at the same time share the file system and "
+        "the network between nodes."
+    )

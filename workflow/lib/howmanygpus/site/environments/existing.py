@@ -1,0 +1,78 @@
+"""Use existing interpreters instead of built environments, and create the link `.venv`."""
+
+import hashlib
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from howmanygpus.files import atomic_path
+from howmanygpus.site.environments.build import list_packages
+from howmanygpus.site.environments.cache import resolve_cache
+
+WRAPPER = """#!/bin/bash -l
+before=" $(compgen -e | tr '\\n' ' ')"
+{load}for name in $(compgen -e); do
+    [[ $before == *" $name "* ]] || HOWMANYGPUS_KEEP+=" $name"
+done
+export HOWMANYGPUS_KEEP
+exec {python} "$@"
+"""
+"""
+The script starts a login shell, because only a login shell defines `module`. Runs keep the variables that the modules
+set, see howmanygpus.surroundings.environment.
+"""
+LOAD = """module load {module} || {{ echo 'module load '{module}' failed' >&2; exit 1; }}
+"""
+NEEDED = "import numpy, psutil, pynvml, safetensors, filelock, jsonschema, yaml"
+
+
+def wrap_interpreter(name: str, pins: list[Path], existing: dict) -> dict:
+    """Return the record of an existing interpreter: a script in the cache that loads its modules and starts it.
+
+    Raises SystemExit if it does not start, or if it lacks a package that training needs.
+    """
+    digest = hashlib.sha256(json.dumps(existing, sort_keys=True).encode()).hexdigest()
+    python = resolve_cache() / f"{name}-existing-{digest[:12]}" / "python"
+    write_wrapper(python, existing)
+    given = existing["python"]
+    answer = subprocess.run([str(python), "-c", NEEDED], stderr=subprocess.PIPE, text=True, errors="replace")
+    if answer.returncode:
+        lines = [line for line in answer.stderr.splitlines() if line.strip()] or [f"exit status {answer.returncode}"]
+        print(answer.stderr, file=sys.stderr)
+        sys.exit(
+            f"{given} with modules {existing['modules']} cannot `{NEEDED}`: {lines[-1].strip()}; correct "
+            f"environments.{name} of the machine file, or install envs/measured.txt there"
+        )
+    record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
+    return record | {"existing": existing, "packages": list_packages(python)}
+
+
+def write_wrapper(path: Path, existing: dict) -> None:
+    """Write the script that loads an interpreter's modules and starts it, unless it is there."""
+    given = existing["python"]
+    start = shlex.quote(given) if Path(given).exists() else given
+    load = "".join(LOAD.format(module=shlex.quote(module)) for module in existing["modules"])
+    text = WRAPPER.format(load=load, python=start)
+    if path.exists() and path.read_text() == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as partial:
+        partial.write_text(text)
+        partial.chmod(0o755)
+
+
+def link(record: dict, path: Path) -> None:
+    """Link `path` to the environment of a record. A link or an environment at `path` is replaced.
+
+    Raises SystemExit if `path` is anything else.
+    """
+    if path.is_dir() and not path.is_symlink():
+        if not (path / "pyvenv.cfg").exists():
+            sys.exit(f"{path} is no virtual environment; move it away, a link to one is to be there")
+        shutil.rmtree(path)
+    with atomic_path(path) as partial:
+        partial.unlink()
+        partial.symlink_to(Path(record["python"]).parent.parent)

@@ -1,0 +1,44 @@
+"""
+Fetch every wheel of an environment on a machine with a network, so that a job without a network can install them.
+
+Packages that are published only as source are built here. Horovod is the exception: it is built beside its framework,
+so its source and its build tools are fetched. The cache keeps all of them beside the environments.
+"""
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+from howmanygpus.files import atomic_folder, hold_lock
+from howmanygpus.site.environments.build import create, hash_pins
+from howmanygpus.site.environments.cache import resolve_cache
+from howmanygpus.site.environments.horovod import download_source
+from howmanygpus.site.environments.pins import as_options, split_pins
+from howmanygpus.site.environments.uv import install_packages
+
+
+def fetch(pins: list[Path], tools: list[Path], source: Path | None, folder: Path) -> None:
+    """Fetch the wheels of all pins and tools, and the source, into `folder`, which appears whole or not at all."""
+    first, others = split_pins(pins)
+    with atomic_folder(folder) as partial, tempfile.TemporaryDirectory() as scratch:
+        pip, python = create(scratch), Path(scratch, "bin", "python")
+        wheel = [*pip, "wheel", "--wheel-dir", str(partial)]
+        if first:
+            subprocess.run([*wheel, *as_options(first)], check=True)
+            install_packages(python, as_options(first))
+        isolation = ["--no-build-isolation"] if first else []
+        subprocess.run([*wheel, *isolation, *as_options(others)], check=True)
+        if source:
+            subprocess.run([*wheel, *as_options(tools)], check=True)
+            install_packages(python, as_options(tools))
+            download_source(f"{scratch}/bin", source, partial)
+
+
+def fetch_wheels(name: str, pins: list[Path], tools: list[Path], source: Path | None) -> dict:
+    """Return the record of an environment's fetched wheels. `tools` and `source` are Horovod's, if it has Horovod."""
+    ingredients = [*pins, *tools, *([source] if source else [])]
+    folder = resolve_cache() / f"{name}-{hash_pins(ingredients)[:12]}-wheels"
+    with hold_lock(f"{folder}.lock"):
+        if not folder.exists():
+            fetch(pins, tools, source, folder)
+    return {"name": name, "wheels": str(folder)}

@@ -1,0 +1,82 @@
+"""Checks the unfair protocols of a study."""
+
+from howmanygpus.config.errors import ConfigError, refuse, suggest
+from howmanygpus.measure.spec import RANDOM_INPUTS
+from howmanygpus.study.adaptive.keys import RULES, is_adaptive
+from howmanygpus.study.checks import check_shape
+from howmanygpus.study.config.images import CROPS, check_crops, compute_image_shape
+from howmanygpus.study.networks import list_arrays
+from howmanygpus.study.protocols import AUGMENTATION, BATCH_STATISTICS, FULL_BATCHES, OTHER_IMAGES, list_overrides
+from howmanygpus.study.published import describe_protocols
+from howmanygpus.study.study import Study
+
+
+def check_protocols(study: Study) -> None:
+    """Raise ConfigError for frameworks that the study lacks, and for protocols that it cannot have."""
+    place, protocols = f"{study.place}.protocols", study.config["protocols"]
+    for name in (OTHER_IMAGES, BATCH_STATISTICS, AUGMENTATION):
+        for framework in protocols[name]:
+            if framework not in study.config["frameworks"]:
+                remedy = suggest(framework, study.config["frameworks"])
+                raise refuse(f"{place}.{name}", framework, "is not one of the study's frameworks", remedy)
+        if protocols[name] and not set(study.config["inputs"]) - set(RANDOM_INPUTS):
+            problem = "has no effect, because the study has only random images, which nobody evaluates or augments"
+            raise refuse(f"{place}.{name}", protocols[name], problem, "add a real input, such as arrays, or remove it")
+        if name in study.variants:
+            raise refuse(f"{study.place}.variants", name, "is the name of a protocol", "rename the variant")
+    for name, by_framework in list_overrides(protocols).items():
+        if is_adaptive(study.config):
+            rule = next(key for key in RULES if study.config[key] is not None)
+            problem = f"repeats runs of the study, and {rule} may leave them out"
+            raise refuse(f"{place}.{name}", list(by_framework), problem, "make a study of its own for it")
+    if protocols[BATCH_STATISTICS]:
+        _check_batchnorm(study, f"{place}.{BATCH_STATISTICS}")
+    _check_augmentation(study, f"{place}.{AUGMENTATION}")
+
+
+def _check_batchnorm(study: Study, place: str) -> None:
+    given, model = study.config["protocols"][BATCH_STATISTICS], study.config["model"]
+    if study.own_model is not None:
+        problem = f"has no effect on {model}: a network of yours decides itself how it evaluates"
+        raise refuse(place, given, problem, "choose a network of the workflow or remove it")
+    shape = compute_image_shape(next(iter(study.variants.values())), study.description.image_shape)
+    num_classes = study.description.num_classes
+    if not any(name.endswith(".variance") for name in list_arrays(*study.network, shape, num_classes)):
+        problem = f"has no effect on {model}, which has no BatchNorm"
+        raise refuse(place, given, problem, "choose a network that has, or remove it")
+
+
+def _check_augmentation(study: Study, place: str) -> None:
+    """Raise ConfigError for augmentations that change nothing, that images do not allow, or that nobody published."""
+    given, first = study.config["protocols"][AUGMENTATION], next(iter(study.variants.values()))
+    if given and AUGMENTATION not in describe_protocols(study.config["published"]):
+        problem = "repeats what no published study that this one is set beside has done"
+        if study.config["published"] is None:
+            problem = "repeats a published study, and this one is set beside none"
+        remedy = "give `published`, or make two studies to compare augmentations"
+        raise refuse(place, given, problem, remedy)
+    for framework, own in given.items():
+        if all(first[key] == value for key, value in own.items()):
+            problem = "has no effect: it is what the study does in every framework"
+            raise refuse(f"{place}.{framework}", own, problem, "change it or remove it")
+        check_crops(f"{place}.{framework}", {"": first | own}, {"": {}}, study.description.image_shape)
+        check_shape(study, first | own, {key: f"{place}.{framework}.{key}" for key in CROPS})
+
+
+def check_evaluations(study: Study) -> None:
+    """Raise ConfigError for other images in evaluation that are all images, or none."""
+    num_test, rules = study.description.num_test, study.config["protocols"][OTHER_IMAGES]
+    for framework, rule in rules.items():
+        place = f"{study.place}.protocols.{OTHER_IMAGES}.{framework}"
+        counts = {study.count_evaluated(run) for run in study.runs if run.framework == framework} - {None}
+        if 0 in counts:
+            problem = f"leaves none of the {num_test} test images, which fill no batch"
+            raise refuse(place, rule, problem, "give a number of images or lower eval_batch_size")
+        if rule != FULL_BATCHES and rule >= num_test:
+            problem = f"has no effect: there are {num_test} test images"
+            raise refuse(place, rule, problem, f"give less than {num_test} or remove it")
+        if counts == {num_test}:
+            problem = f"has no effect: the {num_test} test images fill all batches"
+            raise refuse(place, rule, problem, "give a number of images, change eval_batch_size or remove it")
+        if not counts:
+            raise ConfigError(f"{place}: no run of {framework} is evaluated; remove it")

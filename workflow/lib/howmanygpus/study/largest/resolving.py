@@ -1,0 +1,79 @@
+"""Puts a number in place of `max` in the runs of a study."""
+
+from dataclasses import replace
+
+from howmanygpus.config.errors import refuse
+from howmanygpus.study.batches import accumulate_batches
+from howmanygpus.study.largest.largest import Largest, Series, get_series
+from howmanygpus.study.largest.search import Find, Search, select_settings
+from howmanygpus.study.largest.sizes import MAX, UNRESOLVED, choose_size, compute_data_bound
+from howmanygpus.study.runs import Run
+from howmanygpus.study.study import Study
+
+
+def normalize_max(place: str, config: dict) -> None:
+    """Turn a lone `max` into a list. config: a complete study. Raises ConfigError for keys that `max` excludes."""
+    if config["per_device_batch_size"] == MAX:
+        config["per_device_batch_size"] = [MAX]
+    if MAX in config["per_device_batch_size"] and config["scaling"] == "both":
+        problem = "needs curves that share no runs"
+        remedy = "make one study of weak scaling and one of strong scaling"
+        raise refuse(f"{place}.per_device_batch_size", MAX, problem, remedy)
+
+
+def refuse_max(place: str, config: dict) -> None:
+    """Raise ConfigError for `max` in a study with a program."""
+    if MAX in config["per_device_batch_size"]:
+        problem = "needs a search, and only a program itself knows whether it ran out of memory or failed"
+        raise refuse(f"{place}.per_device_batch_size", MAX, problem, "list numbers, or train one of our networks")
+
+
+def resolve_max(study: Study, find: Find) -> tuple[Largest, list[Run]]:
+    """Return the resolved values of a study, and all its runs with them.
+
+    study: its runs with `max` have the batch size UNRESOLVED; excluded ones are left out. A size that the study also
+    lists makes no second run. Runs without a number are unsupported, with the reason.
+    """
+    asked = [run for run in study.runs if run.per_device_batch_size == UNRESOLVED]
+    samples: dict[Series, Run] = {}
+    for run in sorted(asked, key=lambda run: run.num_gpus):
+        if not run.unsupported:
+            samples.setdefault(get_series(run), run)
+    bound = compute_data_bound(study.description.num_train, study.config, list(study.variants.values()))
+    largest = Largest(study.config, bound, frozenset(map(get_series, asked)), samples)
+    for series, run in samples.items():
+        largest.searches[series] = search = _make_search(study, run, bound)
+        largest.sizes[series] = choose_size(find(search.record), bound, study.config)
+    listed = {run.path for run in study.runs}
+    resolved = []
+    for run in study.runs:
+        if run.per_device_batch_size != UNRESOLVED:
+            resolved.append(run)
+        elif (numbered := _give_number(study, largest, run)).path not in listed:
+            resolved.append(numbered)
+    return largest, resolved
+
+
+def _give_number(study: Study, largest: Largest, run: Run) -> Run:
+    series = get_series(run)
+    number, size = largest.get_number(series), largest.sizes.get(series)
+    batches = accumulate_batches(study.place, study.config, [number])[run.num_gpus]
+    reason = run.unsupported
+    if size and not size.number:
+        reason = reason or f"per_device_batch_size: max has no number ({size.limit}): {size.reason}"
+    return replace(run, per_device_batch_size=next(iter(batches)), unsupported=reason)
+
+
+def _make_search(study: Study, run: Run, bound: int) -> Search:
+    settings = study.settings(replace(run, num_gpus=1, num_nodes=None, per_device_batch_size=UNRESOLVED))
+    return Search(
+        framework=run.framework,
+        precision=run.precision,
+        device=run.device,
+        network_name=study.network_name,
+        settings=select_settings(settings),
+        image_shape=study.image_shape(run),
+        num_classes=study.description.num_classes,
+        multi_label=study.description.multi_label,
+        bound=bound,
+    )

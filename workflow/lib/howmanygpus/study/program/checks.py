@@ -1,0 +1,215 @@
+"""Checks the program of a study before anything starts: its command, how it starts, where it runs, how it reports."""
+
+import difflib
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+from howmanygpus.config.errors import ConfigError, refuse, suggest
+from howmanygpus.measure.program.command import PLACEHOLDERS, CommandError, parse_placeholders
+from howmanygpus.measure.program.reports import PER_CENT, PLAIN_GROUPS
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.study.program.commands import LAUNCHERS, SCRIPTS, StartedProgram, list_started
+
+STUDY_KEYS = (
+    "program",
+    "devices",
+    "num_gpus",
+    "num_nodes",
+    "per_device_batch_size",
+    "scaling",
+    "precision",
+    "repeats",
+    "seed",
+    "exclude",
+    "warmup_steps",
+    "quality",
+    "published",
+    "deviations",
+    "time_limit_min",
+    "stop_below_efficiency",
+    "budget_device_h",
+)
+"""Keys that a study with a program can have."""
+USUAL = {"python", "python3", *LAUNCHERS}
+LIKENESS = 0.8
+"""Ratio of difflib above which the name of a program is probably a misspelt usual one."""
+LISTS = {
+    "per_device_batch_size": ("per_device_batch_size", "global_batch_size"),
+    "precision": ("precision",),
+}
+"""Lists of a study, and the placeholders that pass a run's entry to the command."""
+
+
+def check_keys(place: str, given: dict) -> None:
+    """Raise ConfigError for a key of a study that has no effect on a program."""
+    for key in given:
+        if key not in STUDY_KEYS:
+            remedy = f"remove it; a study with a program has {', '.join(STUDY_KEYS)}"
+            raise refuse(f"{place}.{key}", given[key], "has no effect on a program", remedy)
+
+
+def check_name(place: str, name: str) -> None:
+    if name in FRAMEWORKS:
+        raise refuse(f"{place}.name", name, "is the name of a framework", "choose another name")
+
+
+def check_command(place: str, program: dict, config: dict) -> None:
+    """Raise ConfigError for unknown placeholders, entries that the command cannot tell apart, or a missing program."""
+    where, command, known = f"{place}.command", program["command"], [*PLACEHOLDERS, *program["axes"]]
+    try:
+        used = parse_placeholders(command)
+    except CommandError as error:
+        raise ConfigError(f'{where}: "{command}" {error}') from None
+    for name in used:
+        if name not in known:
+            remedy = f"write {{{{{name}}}}} for braces of the shell; or {suggest(name, known)}"
+            raise refuse(where, f"{{{name}}}", "is no placeholder", remedy)
+    for axis in program["axes"]:
+        if axis not in used:
+            remedy = f"write {{{axis}}} into the command or remove the axis"
+            raise refuse(f"{place}.axes.{axis}", program["axes"][axis], "is not used by the command", remedy)
+    for key, placeholders in LISTS.items():
+        if len(config[key]) > 1 and not set(placeholders) & set(used):
+            words = " or ".join(f"{{{name}}}" for name in placeholders)
+            problem, remedy = "makes runs that all do the same", f"write {words} into the command or give one entry"
+            raise refuse(f"{place.rpartition('.')[0]}.{key}", config[key], problem, remedy)
+    _check_program(where, program)
+
+
+def _check_program(where: str, program: dict) -> None:
+    """Raise ConfigError if the command is none of the shell, or if the program with which it begins does not exist."""
+    try:
+        started, words = list_started(program["command"], Path()), shlex.split(program["command"], comments=True)
+    except ValueError as error:
+        raise refuse(where, program["command"], f"is no command of the shell ({error})", "close the quote") from None
+    named = [word for word in words if not re.match(r"\w+=", word)]
+    if not named:
+        raise refuse(where, program["command"], "starts no program", "write the command that trains")
+    if started and named[0] == started[0].program and _is_missing(started[0], program):
+        problem = "is no program that can be executed"
+        raise refuse(
+            where, named[0], problem, "correct it, `chmod +x` it, or name `environment`, `python` or `modules`"
+        )
+
+
+def _is_missing(started: StartedProgram, program: dict) -> bool:
+    """Whether it is known that a program does not exist where the command runs."""
+    name = started.program
+    if "/" in name:
+        path = started.find(name)
+        is_inside = bool(program["container"]) and path is not None and path.is_absolute()
+        return not is_inside and path is not None and shutil.which(path.absolute()) is None
+    if program["modules"] or program["container"] or program["environment"]:
+        return False
+    return not _is_found(name, program)
+
+
+def _is_found(name: str, program: dict) -> bool:
+    """Whether a program is in PATH, or beside the interpreter of the study."""
+    folders = [str(Path(program["python"]).parent)] if program["python"] else []
+    return shutil.which(name, path=os.pathsep.join([*folders, os.environ.get("PATH", os.defpath)])) is not None
+
+
+def check_surroundings(place: str, program: dict) -> None:
+    """Raise ConfigError for an interpreter, an environment or a container that does not exist, or several of these."""
+    given = [key for key in ("environment", "python", "container") if program[key]]
+    if len(given) > 1:
+        raise refuse(f"{place}.{given[1]}", program[given[1]], f"is given beside `{given[0]}`", "remove one of them")
+    environment, python, container = (program[key] for key in ("environment", "python", "container"))
+    if environment and environment not in FRAMEWORKS:
+        raise refuse(f"{place}.environment", environment, "is not a known framework", suggest(environment, FRAMEWORKS))
+    if python and not (Path(python).is_file() and os.access(python, os.X_OK)):
+        raise refuse(f"{place}.python", python, "is no interpreter that can be executed", "give the path of one")
+    if container and "://" not in container and not Path(container).exists():
+        raise refuse(f"{place}.container", container, "does not exist", "give an image's file or an address")
+    if container and not (program["modules"] or shutil.which("apptainer")):
+        remedy = "install it, or name its module under `modules`"
+        raise refuse(f"{place}.container", container, "needs apptainer, which is not in PATH", remedy)
+    if program["start"] == "mpirun" and not environment and not _is_found("mpirun", program):
+        remedy = "load its module before calling snakemake, or name an interpreter that has it beside itself"
+        raise refuse(f"{place}.start", "mpirun", "is not in PATH", remedy)
+
+
+def check_report(place: str, program: dict, quality: dict, gives_thresholds: bool) -> None:
+    """Raise ConfigError for regular expressions that cannot report steps or quality."""
+    groups: set[str] = set()
+    for position, text in enumerate(program["report"] or ()):
+        where = f"{place}.report[{position}]"
+        try:
+            own = set(re.compile(text).groupindex)
+        except re.error as error:
+            raise refuse(where, text, f"is no regular expression ({error})", "correct it") from None
+        if not own & {"step", "epoch"}:
+            remedy = r"name a group, as in step (?P<step>\d+) or epoch (?P<epoch>\d+)"
+            raise refuse(where, text, "has neither a group step nor a group epoch", remedy)
+        metrics = own - set(PLAIN_GROUPS)
+        if metrics and "epoch" not in own:
+            remedy = r"add a group epoch, or use (?:...) for groups that are no metrics"
+            raise refuse(where, text, f"has the metric {min(metrics)} and no group epoch", remedy)
+        if not metrics and "step" not in own:
+            remedy = "add a group named after a metric, such as (?P<accuracy>[0-9.]+), or a group step"
+            raise refuse(where, text, "has a group epoch and no metric", remedy)
+        groups |= {name.removesuffix(PER_CENT) for name in metrics} or own
+    if program["report"] and "step" not in groups:
+        remedy = r"add one such as step (?P<step>\d+), from which rates are computed"
+        raise refuse(f"{place}.report", program["report"], "has no expression for steps alone", remedy)
+    if program["report"] and gives_thresholds and quality["metric"] not in groups:
+        problem = f"has no group {quality['metric']}, on whose thresholds runs are judged"
+        remedy = f"add an expression with (?P<{quality['metric']}>...) or remove quality.thresholds"
+        raise refuse(f"{place}.report", program["report"], problem, remedy)
+
+
+def warn_about_files(place: str, program: dict, files: dict[str, str]) -> list[str]:
+    """Return a warning for each file in the command whose change would rerun nothing."""
+    known = {os.path.realpath(path) for path in files}
+    words = dict.fromkeys(word for word in shlex.split(program["command"], comments=True) if "{" not in word)
+    own = [word for word in words if Path(word).suffix in SCRIPTS and Path(word).is_file()]
+    return [
+        f"{place}.files: {word} is in the command and not here, so that its change reruns nothing; add it"
+        for word in own
+        if os.path.realpath(word) not in known
+    ]
+
+
+def warn_about_programs(place: str, program: dict) -> list[str]:
+    """Return a warning for each program and script that the command starts anywhere, and that does not exist.
+
+    What a container or an environment has is not known; a name that is nearly that of a usual program is a doubt.
+    """
+    doubts = []
+    for started in list_started(program["command"], Path()):
+        name, script = started.program, started.script
+        near = difflib.get_close_matches(name, USUAL, n=1, cutoff=LIKENESS)
+        is_misspelt = near and name not in USUAL and not _is_found(name, program)
+        if name and (is_misspelt or _is_missing(started, program)):
+            hint = f"; did you mean {near[0]}?" if near else "; correct it"
+            doubts.append(f"{place}.command: {name} is no program that can be executed here{hint}")
+        path = started.find(script) if script and not program["container"] else None
+        if path is not None and not path.exists():
+            where = (Path.cwd() / (started.folder or "")).resolve()
+            doubts.append(f"{place}.command: {script} does not exist, seen from {where}; correct the path")
+    return list(dict.fromkeys(doubts))
+
+
+def warn_about_report(place: str, program: dict, metric: str) -> list[str]:
+    """Return a warning if regular expressions have metrics, but not the one by which the study is judged."""
+    groups = {group for text in program["report"] or () for group in re.compile(text).groupindex}
+    others = sorted(name.removesuffix(PER_CENT) for name in groups - set(PLAIN_GROUPS))
+    if not others or metric in others:
+        return []
+    problem = f"has the group {' and '.join(others)} and not {metric}, the study's quality.metric"
+    return [f"{place}.report: {problem}, so that runs have no quality; rename the group or set quality.metric"]
+
+
+def warn_about_ranks(place: str, program: dict, num_nodes: int) -> list[str]:
+    """Return a message if torchrun chooses the node of its rank 0, because only the first node's reports are read."""
+    if num_nodes == 1 or "c10d" not in program["command"]:
+        return []
+    return [
+        f"{place}.command: with --rdzv-backend c10d, torchrun may put rank 0 on another node than the first one, and "
+        "nothing that it reports there is read; write `--node-rank $NODE_RANK --master-addr $MASTER_ADDR "
+        "--master-port $MASTER_PORT` instead (docs/program.md)"
+    ]

@@ -1,0 +1,36 @@
+"""Makes the studies of a config and describes its data sets. What is wrong with any of them is said in one error."""
+
+from howmanygpus.config.errors import Errors
+from howmanygpus.prepare.sources import Description
+from howmanygpus.site.machine import Machine
+from howmanygpus.study.config.datasets import describe_or_refuse
+from howmanygpus.study.largest.search import Find
+from howmanygpus.study.making import make_study
+from howmanygpus.study.program.study import make_program_study
+from howmanygpus.study.study import Study
+
+
+def make_studies(
+    groups: dict[str, dict[str, dict]], datasets: dict[str, dict], machine: Machine, find_largest: Find
+) -> tuple[dict[str, Study], dict[str, Description]]:
+    """Return the studies and the descriptions of all data sets, used ones first, both by name.
+
+    groups: the studies of each key below `studies` as the config gives them, by name. Raises one ConfigError with what
+    is wrong with each study and each data set.
+    """
+    errors, studies = Errors(), dict[str, Study]()
+    for group, members in groups.items():
+        for name, given in members.items():
+            place = f"studies.{group}"
+            with errors.collect():
+                studies[name] = (
+                    make_program_study(name, given, machine, place)
+                    if "program" in given
+                    else make_study(name, given, datasets, machine, place, find_largest)
+                )
+    descriptions = {study.config["dataset"]: study.description for study in studies.values() if not study.is_program}
+    for name, options in datasets.items():
+        with errors.collect():
+            descriptions[name] = describe_or_refuse(name, options)
+    errors.raise_all()
+    return studies, descriptions

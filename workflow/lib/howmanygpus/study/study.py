@@ -1,0 +1,256 @@
+"""A study of the config as data, and what follows from it for each of its planned runs."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+from howmanygpus.config.schema import drop_defaults, study_defaults
+from howmanygpus.gate.task_forms import Variation, name_form
+from howmanygpus.measure.spec import RANDOM_INPUTS, SYNTHETIC
+from howmanygpus.prepare.sources import Description
+from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.adaptive.keys import drop_rules
+from howmanygpus.study.batches import accumulate_batches, compute_curves
+from howmanygpus.study.config.datasets import options_of_runs
+from howmanygpus.study.config.images import compute_image_shape
+from howmanygpus.study.config.learning import resolve_optimizer
+from howmanygpus.study.gate_cells import ParityCell, TrainingPath, select_more_settings
+from howmanygpus.study.initial_weights import InitialWeights
+from howmanygpus.study.largest.largest import Largest, get_series
+from howmanygpus.study.largest.sizes import UNRESOLVED, list_numbers
+from howmanygpus.study.loaders import NATIVE
+from howmanygpus.study.networks import name_network
+from howmanygpus.study.own.folder import ModelFolder
+from howmanygpus.study.own.model import OwnModel
+from howmanygpus.study.protocols import FULL_BATCHES, OTHER_IMAGES
+from howmanygpus.study.runs import HOW, Run, complete_spec, drop_usual_layout
+
+PREPARED = "results/prepared"
+NESTED_KEYS = ("optimizer", "quality", "protocols")
+"""Keys of a study whose values are objects; each of their keys has its own default."""
+
+
+@dataclass(eq=False)
+class Study:
+    """One study: its complete configuration and its runs.
+
+    place: where the config gives it. config: with every default filled in. variants: the training settings of each.
+    unfair: those of each unfair protocol with runs of its own, by framework. lacking: rules that exclude device counts
+    that a device lacks. given_model: the model as the config gives it, which can be a path. starts: the initial weights
+    of each variant. largest: the numbers in place of `max` in its runs; None if it does not have this batch size.
+    """
+
+    is_program: ClassVar[bool] = False
+    """Whether it starts a program of the user; see study.program."""
+
+    name: str
+    place: str
+    machine: Machine
+    config: dict
+    variants: dict[str, dict]
+    dataset_options: dict
+    description: Description
+    given_model: str
+    own_model: OwnModel | ModelFolder | None = None
+    unfair: dict[str, dict[str, dict]] = field(default_factory=dict)
+    lacking: list[dict] = field(default_factory=list)
+    starts: dict[str, InitialWeights] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
+    largest: Largest | None = None
+    _accumulations: dict[tuple[int, ...], dict[int, dict[int, int]]] = field(default_factory=dict, init=False)
+
+    @property
+    def defaults(self) -> dict:
+        return study_defaults()
+
+    def settings_of(self, run: Run) -> dict:
+        """Return the complete training settings of a run."""
+        if run.variant in self.unfair:
+            return self.unfair[run.variant][run.framework]
+        return self.variants[run.variant]
+
+    @property
+    def network(self) -> tuple[str, dict]:
+        """The model, and its options that differ from its own."""
+        return self.config["model"], self.config["model_options"]
+
+    @property
+    def network_name(self) -> str:
+        """The part of file names that distinguishes the network."""
+        own, options = self.own_model, self.config["model_options"]
+        return own.name_network(options) if own else name_network(*self.network)
+
+    @property
+    def code_of_model(self) -> str | OwnModel | ModelFolder:
+        return self.own_model or self.config["model"]
+
+    def _start_of(self, run: Run) -> InitialWeights:
+        return self.starts[next(iter(self.variants)) if run.variant in self.unfair else run.variant]
+
+    @cached_property
+    def curves(self) -> dict[str, list[int]]:
+        """The batch sizes that each scaling mode keeps fixed: per device (weak scaling) or global (strong scaling)."""
+        sizes = list_numbers(self.config)
+        if self.largest:
+            numbers = {size for run in self.runs for size in self.largest.list_sizes(get_series(run))}
+            sizes += sorted(numbers - set(sizes))
+        return compute_curves(self.config, sizes)
+
+    def accumulations(self, sizes: list[int]) -> dict[int, dict[int, int]]:
+        """Return the batches for one optimizer step, by device count and by the distinct batch sizes per device."""
+        if (key := tuple(sizes)) not in self._accumulations:
+            self._accumulations[key] = accumulate_batches(self.place, self.config, sizes)
+        return self._accumulations[key]
+
+    def accumulate(self, run: Run) -> int:
+        """Return how many batches each device of a run takes for one optimizer step."""
+        if run.per_device_batch_size == UNRESOLVED:
+            return self.config["accumulate"]
+        sizes = self.largest.list_sizes(get_series(run)) if self.largest else list_numbers(self.config)
+        return self.accumulations(sizes)[run.num_gpus][run.per_device_batch_size]
+
+    def global_batch_size(self, run: Run) -> int:
+        return run.num_gpus * run.per_device_batch_size * self.accumulate(run)
+
+    def data_dir(self, run: Run) -> str:
+        """Return the folder of a run's images. Resident images are synthetic ones."""
+        form = SYNTHETIC if run.input in RANDOM_INPUTS else run.input
+        return f"{PREPARED}/{self.config['dataset']}/{form}"
+
+    def image_shape(self, run: Run) -> tuple[int, int, int]:
+        """Return height, width and channels of the images that the network of a run gets."""
+        return compute_image_shape(self.settings_of(run), self.description.image_shape)
+
+    def weights_file(self, run: Run) -> str:
+        height, width, channels = self.image_shape(run)
+        shape = f"{height}x{width}x{channels}_classes{self.description.num_classes}"
+        start = self._start_of(run).suffix
+        return f"results/weights/{self.network_name}_{shape}_seed{self.seed(run)}{start}.safetensors"
+
+    def num_images(self, run: Run) -> int:
+        """Return how many training images a run uses, each counted as often as it is used."""
+        settings, global_batch_size = self.settings_of(run), self.global_batch_size(run)
+        steps = settings["steps"] or settings["epochs"] * (self.description.num_train // global_batch_size)
+        return steps * global_batch_size
+
+    def count_evaluated(self, run: Run) -> int | None:
+        """Return how many test images `eval_other_images` evaluates after a run, the first of the split.
+
+        None if the run is compared with nothing: its framework evaluates all, or it is not of the first variant.
+        """
+        rule = self.config["protocols"][OTHER_IMAGES].get(run.framework)
+        if rule is None or run.variant != next(iter(self.variants)) or run.input in RANDOM_INPUTS:
+            return None
+        num_test, settings = self.description.num_test, self.settings_of(run)
+        if rule != FULL_BATCHES:
+            return rule
+        devices = run.num_gpus if settings["eval_devices"] == "all" else 1
+        batch = devices * (settings["eval_batch_size"] or run.per_device_batch_size)
+        return num_test // batch * batch
+
+    def seed(self, run: Run) -> int:
+        return self.config["seed"] + run.repeat - 1
+
+    def parity_cell(self, run: Run) -> ParityCell:
+        """Return the cell of the parity gate that covers a run."""
+        settings = self.settings_of(run)
+        return ParityCell(
+            framework=run.framework,
+            model=self.config["model"],
+            model_options=self.config["model_options"],
+            own_model=self.own_model,
+            shape=self.image_shape(run),
+            num_classes=self.description.num_classes,
+            precision=run.precision,
+            device=run.device,
+            batchnorm=settings["batchnorm"],
+            loss_on_every_device=settings["loss_on_every_device"],
+            device_kind=self._device(run).kind,
+            cores_per_device=self._device(run).cores_per_device,
+            over_nodes=self.machine.count_nodes(run) > 1,
+            path=TrainingPath.find(run.framework, run.input, settings),
+            variation=Variation(
+                multi_label=self.description.multi_label,
+                label_smoothing=settings["label_smoothing"],
+                accumulates=self.accumulate(run) > 1,
+                resizes=settings["loader"] == NATIVE and settings["random_resized_crop"] is not None,
+                optimizer=name_form(resolve_optimizer(settings["optimizer"], run.framework)),
+            ),
+            more=select_more_settings(settings),
+        )
+
+    def spec(self, run: Run) -> dict:
+        settings = self.settings(run) | (self.own_model.place if self.own_model else {})
+        return complete_spec(run, settings, self.data_dir(run), self.weights_file(run))
+
+    def _device(self, run: Run) -> Device:
+        return self.machine.device(run.device)
+
+    def settings(self, run: Run) -> dict:
+        """Return the settings whose change reruns a run. Settings that have their default value are left out."""
+        training = self.settings_of(run) | {"seed": self.config["seed"]}
+        training["accumulate"] = self.accumulate(run)
+        training["init"] = self._start_of(run).identity
+        if not FRAMEWORKS[run.framework].measures_noise:
+            training["gradient_noise_every_epochs"] = None
+        training["optimizer"] = resolve_optimizer(training["optimizer"], run.framework)
+        settings = {key: self.config[key] for key in ("dataset", "model")}
+        settings |= {"model_options": self.config["model_options"]} if self.config["model_options"] else {}
+        settings["options"] = options_of_runs(self.dataset_options)
+        different = drop_defaults(training, self.defaults, NESTED_KEYS)
+        return settings | different | self._describe_layout(run)
+
+    def _describe_layout(self, run: Run) -> dict[str, Any]:
+        """Return what differs from the usual layout of a device."""
+        device = self._device(run)
+        layout: dict[str, Any] = {"num_nodes": self.machine.count_nodes(run), "device_kind": device.kind}
+        layout["cores_per_device"] = device.cores_per_device
+        return drop_usual_layout(layout, run.device)
+
+    def describe(self) -> dict:
+        """Return the content of results/plans/{study}.json, from which tables are made, apart from `stale`.
+
+        It lacks the keys that say which runs are done, because they change tables only through the runs.
+        """
+        runs = {run.path: {"spec": self.spec(run), "unsupported": run.unsupported} for run in self.runs}
+        devices = dict.fromkeys(run.device for run in self.runs)
+        plan = {
+            "study": self.name,
+            "config": drop_rules(self.config),
+            "curves": self.curves,
+            "runs": runs,
+            "billing": {name: prices for name in devices if (prices := self.machine.billing(name))},
+            "defaults": self.defaults,
+            "how": HOW,
+        }
+        return plan | self._describe_more()
+
+    def _describe_more(self) -> dict:
+        """Return what only studies without a program have in their plans."""
+        machinery = {
+            variant: {name: FRAMEWORKS[name].resolve_machinery(settings) for name in self.config["frameworks"]}
+            for variant, settings in self.variants.items()
+        }
+        more = {"largest": self.largest.describe()} if self.largest else {}
+        return more | {"machinery": machinery, "protocols": self._describe_protocols()}
+
+    def _describe_protocols(self) -> dict[str, dict]:
+        """Return the facts about protocols that tables need, by the path of each run.
+
+        protocol: the one that a run follows. evaluates: how many images `eval_other_images` evaluates after it.
+        """
+        found: dict[str, dict] = {}
+        for run in self.runs:
+            if run.variant in self.unfair:
+                found[run.path] = {"protocol": run.variant}
+            elif (count := self.count_evaluated(run)) is not None:
+                found[run.path] = {"evaluates": count}
+        return found
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Names of the user's model and files of weights, by the paths that a plan has of them."""
+        own = {self.own_model.path: self.config["model"]} if self.own_model else {}
+        starts = {self.variants[variant]["init"]: start for variant, start in self.starts.items()}
+        return own | {given: start.identity for given, start in starts.items() if start.path}
