@@ -78,7 +78,7 @@ resolve: $(INSTALLED)
 
 references: $(TESTABLE)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/write_references.py
-	PYTHONPATH=workflow/lib:benchmarks/sandbox:tests $(VENV)/bin/python -m parity.document
+	PYTHONPATH=workflow/lib:benchmarks/sandbox:tests $(VENV)/bin/python -m gate.document
 
 wheelhouse: $(INSTALLED)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/fill_wheelhouse.py --folder "$(or $(WHEELS),wheels)" \

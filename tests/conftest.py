@@ -14,8 +14,8 @@ from howmanygpus.measure.launch.launch import LOCK_FOLDER
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.environments.pins import list_pin_files, read_newest_python
 from kept import Keeper
+from measure.launching import COMPILE_SOON, Finished, train, train_in_turn
 from project import ROOT, Project, study
-from training.launching import COMPILE_SOON, Finished, train, train_in_turn
 
 LONGEST = (
     "demo",
@@ -31,7 +31,7 @@ LONGEST = (
     "backends",
 )
 """Files that take longest, without `test_`."""
-WHOLE_CALLS = ("workflow", "slurm")
+WHOLE_CALLS = ("workflow", "cluster")
 """Folders with tests of whole calls of Snakemake. `make test-all` runs them, and `make test` those marked as quick."""
 
 

@@ -33,10 +33,10 @@ CODE = {
         "registry.py",
         "study/loaders.py",
     ),
-    TESTS: ("*.py", "training/**/*.py", "loading/**/*.py"),
+    TESTS: ("*.py", "measure/**/*.py"),
     EXAMPLES: ("**/*.py",),
 }
-"""Code that can change what a program of tests/training/ or tests/loading/ does."""
+"""Code that can change what a program of tests/measure/ or tests/measure/ does."""
 
 
 NOT_READ = (".md", ".pyc")
@@ -88,7 +88,7 @@ def _find_last_use(folder: Path) -> float:
 
 
 class Keeper:
-    """Keeps what programs of tests/training/ and tests/loading/ did, by their code, pins and a key of the test."""
+    """Keeps what programs of tests/measure/ and tests/measure/ did, by their code, pins and a key of the test."""
 
     def __init__(self, scratch: Path):
         self.scratch, self._code = scratch, hash_code()

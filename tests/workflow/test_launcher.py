@@ -12,9 +12,9 @@ import pytest
 
 from howmanygpus.measure.schema import read_record
 from howmanygpus.site.jobs.completing import complete_attempts
+from measure.launching import write_inputs
 from project import Project
 from specs import make_spec
-from training.launching import write_inputs
 
 
 class Attempt:

@@ -18,7 +18,7 @@ from servers import Server
 PHOTOS = {"source": "patterns", "options": {"image_shape": [8, 8, 3], "num_classes": 3, "num_train": 64, "num_test": 8}}
 RUN = "s/sleeping/{}/arrays_fp32_cpu_gpus1_batch16_repeat1"
 WEIGHTS = "results/weights/resnet18_8x8x3_classes3_seed1"
-NAMES = ROOT / "tests" / "unit" / "published_names.tsv"
+NAMES = ROOT / "tests" / "prepare" / "published_names.tsv"
 STORE = """
 import sys, torch
 from safetensors.torch import load_file

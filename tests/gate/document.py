@@ -1,0 +1,147 @@
+"""Writes docs/parity.md: the checks of the parity gate, their limits, and the faults that the tests plant."""
+
+from gate.faults import (
+    FAMILIES,
+    FAULTS,
+    FAULTS_OF_ACCUMULATION,
+    FAULTS_OF_DROPOUT,
+    FAULTS_OF_FP16,
+    FAULTS_OF_LABELS,
+    FAULTS_OF_NUMBERS,
+    FAULTS_OF_OPTIMIZERS,
+    FAULTS_OF_PLAIN_SGD,
+    IGNORED_PRECISION,
+    IN_BF16,
+)
+from howmanygpus.gate import allowances, task
+from howmanygpus.gate.judge import CHECKS
+from howmanygpus.study.gate_cells import describe_gating
+from project import ROOT
+
+IN_FP32 = FAULTS | FAULTS_OF_OPTIMIZERS | FAULTS_OF_PLAIN_SGD | FAULTS_OF_NUMBERS
+IN_FP32 |= FAULTS_OF_LABELS | FAULTS_OF_DROPOUT | FAULTS_OF_ACCUMULATION
+PATH = ROOT / "docs" / "parity.md"
+TEXT = """\
+# What the parity gate checks, and what it catches
+
+This page is generated from the gate and its tests by `make references`; a test fails if it has drifted.
+
+Before anything is timed, each framework does one task with fixed images and weights: an evaluation, {steps} optimizer
+steps over {epochs} epochs with sgd and as many with the optimizer of the runs, and two evaluations of {test} images
+with a short last batch. The global batch has {batch} images, which are cropped and flipped at random; evaluation takes
+their centre. Learning rates come from the code that runs use: linear scaling, warm-up and cosine for sgd, and the
+schedule of the runs for their optimizer. The task is done on one device, and on three if the machine has them,
+otherwise on two. Weights, losses, gradients and updates are compared with a float64 reference. Images with any number
+of labels, some of them missing, have a task of their own, and so has each value of `label_smoothing`.
+
+A user's own model in a folder with a file per family passes the same gate, with its `torch.py` as the reference. A
+model in a single file has no other framework to be compared with: every strategy and number of devices is compared with
+one device in one process without any exchange, by the same checks, except those that its layers make meaningless
+([own_model.md](own_model.md)).
+
+In fp16 the task begins with a loss scale of {scale:g}, at which nothing overflows. Before step {skipped} the last
+device gets a scale at which all its gradients overflow, so that all devices must skip the step; then the scale is set
+back. The reference skips the update of the same step; the step's learning rate is used up, and its images are in the
+running statistics. A framework that computes in float32 does not overflow, and the missing skip reveals it.
+
+## Checks
+
+| check | what is compared | shown to fail by |
+|---|---|---|
+{checks}
+
+## Limits
+
+- fp32: fixed numbers; in short networks frameworks stay within 0.6 of them. They are widened by the effects
+  of rounding that the reference measures: {float32} times what PyTorch's own float32 changes, and what ReLU inputs
+  change that are so near to zero that rounding decides their sign.
+- bf16: a multiple of the noise that the reference measures for each array by simulating the rounding of bf16, eight
+  times if the network or its images are small. It is {many} for arrays of {elements} elements or more and for all
+  arrays together, and {few} for others.
+- tf32 and fp16: the same with the noise of their significant bits; both have three more than bf16.
+
+In reduced precision an array whose limit exceeds {told} is not judged by itself. The limits of whole gradients and
+updates are never wider than {direction} for one minus the cosine and {norm} for the norm, so that a zero, flipped or
+tripled gradient is caught however deep the model is. A verdict in reduced precision, or on compressed gradients,
+requires the verdict in fp32 without compression on the same code. Compressed gradients widen the limits:
+
+| compression | whole gradients, updates and arrays | added with several axes | losses, statistics, evaluations |
+|---|---|---|---|
+{compressions}
+
+In reduced precision a framework must also leave its trace: the difference of its logits from the reference must be at
+least {least} times that of the simulation. The formats of weights, running statistics, moments and products are read
+back from the framework (`measure/frameworks/number_formats/`), and no array may have values that all fit into a half-precision
+format.
+
+## How each setting is gated
+
+A verdict is for one cell of the gate. Settings that change the work are part of the cell: runs with other values need a
+verdict of their own. The task covers others for all their values. `workflow/lib/howmanygpus/settings.py` says of each
+setting which it is.
+
+| setting | gated by | how, or why not |
+|---|---|---|
+{settings}
+
+## Planted faults
+
+Each is planted in one strategy of every family, on two devices of a CPU.
+
+| fault | what is wrong | caught by | {families} |
+|---|---|---|{dashes}|
+{faults}
+
+`fp32, bf16`: the fault is planted in both precisions. MXNet and Chainer have no bf16. Faults of adamw and of plain sgd
+are planted in tasks with these optimizers. Horovod's backends for PyTorch,
+TensorFlow and Keras are also shown gradients that are not averaged and gradients that are summed. The faults of labels
+are planted in the task whose images have any number of labels, those of dropout in a short `alexnet`, and those of the
+batches of a step in a task that accumulates two of them. A test also compares every framework's steps on two batches
+with its own steps on one batch of twice the size, in a network without BatchNorm.
+"""
+
+
+def describe_precisions(family: str, fault: str) -> str:
+    if fault in IGNORED_PRECISION:
+        return "bf16" if FAMILIES[family].has_bf16 else ""
+    if fault in FAULTS_OF_FP16:
+        return "fp16" if FAMILIES[family].has_fp16 else ""
+    if fault not in IN_FP32:
+        return ""
+    return "fp32, bf16" if fault in (*IN_BF16, *FAULTS_OF_NUMBERS) and FAMILIES[family].has_bf16 else "fp32"
+
+
+def render() -> str:
+    every = IN_FP32 | IGNORED_PRECISION | FAULTS_OF_FP16
+    checks, faults = [], []
+    settings = [f"| `{name}` | {kind} | {how} |" for name, kind, how in describe_gating()]
+    for check, meaning in CHECKS.items():
+        shown = ", ".join(f"`{name}`" for name, fault in every.items() if fault.check == check)
+        checks.append(f"| `{check}` | {meaning} | {shown} |")
+    for name, fault in every.items():
+        precisions = " | ".join(describe_precisions(family, name) for family in FAMILIES)
+        faults.append(f"| `{name}` | {fault.what} | `{fault.check}` | {precisions} |")
+    return TEXT.format(
+        **{"steps": task.NUM_STEPS, "epochs": task.NUM_STEPS * task.GLOBAL_BATCH_SIZE // task.NUM_TRAIN + 1},
+        **{"test": task.NUM_TEST, "batch": task.GLOBAL_BATCH_SIZE},
+        **{"least": allowances.MIN_NOISE_RATIO, "settings": "\n".join(settings)},
+        **{"scale": task.LOSS_SCALE, "skipped": task.SKIPPED_STEP},
+        **{"checks": "\n".join(checks), "faults": "\n".join(faults)},
+        **{"many": allowances.MANY, "few": allowances.FEW, "elements": allowances.LARGE_ARRAY_ELEMENTS},
+        **{"float32": f"{allowances.FLOAT32_FACTOR:g}"},
+        **{
+            "told": allowances.MAX_JUDGED_LIMIT,
+            "direction": allowances.MAX_DIRECTION,
+            "norm": allowances.MAX_NORM_RATIO,
+        },
+        compressions="\n".join(
+            f"| `{name}` | {limits.relative:.2g} | {limits.kernels:.2g} | {limits.state:.2g} |"
+            for name, limits in allowances.COMPRESSIONS.items()
+            if name != "none"
+        ),
+        **{"families": " | ".join(FAMILIES), "dashes": "|".join("---" for _ in FAMILIES)},
+    )
+
+
+if __name__ == "__main__":
+    PATH.write_text(render())

@@ -1,0 +1,98 @@
+"""The gate of models in users' files: strategies and numbers of devices of each family do what one device does."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gate.observing import CELL, DEFAULTS, DEVICES, NUM_CLASSES, SHAPE, Observer, names_of
+from howmanygpus.gate.judge import OwnComparison, judge
+from howmanygpus.registry import FRAMEWORKS
+from kept import keep
+from project import ROOT
+
+FILES = {"torch": "pytorch_net", "keras": "keras_net", "flax": "flax_net"}
+ENVIRONMENTS = {"torch": "pytorch-cpu", "keras": "tensorflow-cpu", "flax": "jax-cpu"}
+CASES = {
+    "pytorch_ddp": {},
+    "horovod_pytorch": {"horovod_controller": "mpi"},
+    "tensorflow_mirrored": {"batchnorm": "synchronized"},
+    "keras_mirrored": {},
+    "horovod_keras": {"horovod_controller": "mpi"},
+    "jax_sharding": {"batchnorm": "synchronized"},
+}
+"""What differs from the usual, on two devices."""
+OPTIONS = {"width": 4, "depth": 1}
+EXAMPLES = ROOT / "examples" / "model"
+
+
+class OwnObserver(Observer):
+    """Observes the examples, whose code is part of what observations are kept by; a cell's `model_file` is one."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        text = "".join((EXAMPLES / f"{file}.py").read_text() for file in FILES.values())
+        self._code, self._observing = self._code + text, self._observing + text
+
+    def task(self, cell: dict) -> Path:
+        family, batchnorm = cell["family"], cell.get("batchnorm", "local")
+        model = ["--family", family, "--model-file", cell["model_file"], "--options", json.dumps(OPTIONS)]
+        model += ["--image-shape", *SHAPE, "--num-classes", NUM_CLASSES]
+
+        def make(folder: Path) -> None:
+            weights = folder / "own.safetensors"
+            command = [
+                self.resolve_python(ENVIRONMENTS[family]),
+                "-m",
+                "howmanygpus.measure.frameworks.initialize_own_model",
+            ]
+            variables = os.environ | {"PYTHONPATH": str(self.library)}
+            subprocess.run([*command, *model, "--seed", "1", "--weights", weights], env=variables, check=True)
+            words = ["-m", "howmanygpus.gate.own", *model, "--model", cell["model"]]
+            words += ["--batchnorm", batchnorm, "--weights", str(weights.with_suffix(".json"))]
+            words += ["--variation", CELL["variation"], *DEFAULTS, *DEVICES]
+            self._run(ENVIRONMENTS[family], words, folder)
+
+        return keep(f"own-task-{family}-{batchnorm}", [self._code], self.scratch, make)
+
+
+@pytest.fixture(scope="module")
+def own_gate(environment_python, scratch):
+    return OwnObserver(ROOT / "workflow" / "lib", scratch, environment_python)
+
+
+@pytest.fixture(scope="module")
+def judge_own(own_gate):
+    """A function from a framework and a precision to the verdict, with what one start did in all precisions."""
+
+    def get(framework: str, precision: str) -> dict:
+        family = FRAMEWORKS[framework].family
+        file = EXAMPLES / f"{FILES[family]}.py"
+        cell = {"model": FILES[family], "model_file": str(file), "model_options": OPTIONS, "family": family}
+        cell |= CASES[framework]
+        precisions = [name for name in ("fp32", "fp16") if name in FRAMEWORKS[framework].precisions["cpu"]]
+        cells = {name: cell | {"precision": name} for name in precisions}
+        folder = own_gate.observe(names_of(framework), FRAMEWORKS[framework].environments["cpu"], cells, 2)
+        return judge({(2, 1): folder / precision}, own_gate.task(cell), None, OwnComparison)
+
+    return get
+
+
+@pytest.mark.parametrize("framework", CASES)
+def test_two_devices_match_one(framework, judge_own):
+    verdict = judge_own(framework, "fp32")
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+    checks = {row["check"] for row in verdict["checks"]}
+    assert {"losses", "gradients", "updates_sgd", "updates_own", "replicas"} <= checks
+    assert ("statistics" in checks) == (CASES[framework].get("batchnorm") == "synchronized")
+
+
+@pytest.mark.parametrize("framework", [name for name in CASES if "fp16" in FRAMEWORKS[name].precisions["cpu"]])
+def test_they_do_so_in_fp16_and_skip_no_step(framework, judge_own):
+    verdict = judge_own(framework, "fp16")
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+    direction = next(row for row in verdict["checks"] if row["check"] == "direction")
+    assert direction["value"] > 1e-9, "the framework computed in float32"
+    assert "skipped" in {row["check"] for row in verdict["checks"]}
