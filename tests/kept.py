@@ -28,7 +28,7 @@ CODE = {
         "files.py",
         "settings.py",
         "surroundings/**/*.py",
-        "train/**/*.py",
+        "measure/**/*.py",
         "prepare/**/*.py",
         "registry.py",
         "study/loaders.py",
@@ -36,7 +36,7 @@ CODE = {
     TESTS: ("*.py", "measure/**/*.py"),
     EXAMPLES: ("**/*.py",),
 }
-"""Code that can change what a program of tests/measure/ or tests/measure/ does."""
+"""Code that can change what a program of tests/measure/ does."""
 
 
 NOT_READ = (".md", ".pyc")

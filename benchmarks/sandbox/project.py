@@ -115,7 +115,7 @@ class Project:
         folder.mkdir(exist_ok=True)
         (folder / "__init__.py").touch()
         shutil.copy2(SANDBOX / "fakes" / "sleeping.py", folder / f"{strategy}.py")
-        if not (numbers := library / "measure" / "frameworks" / "numbers" / f"{family}.py").exists():
+        if not (numbers := library / "measure" / "frameworks" / family / "number_formats.py").exists():
             shutil.copy2(SANDBOX / "fakes" / "numbers.py", numbers)
         (library / "measure" / "models" / "small_cnn" / f"{family}.py").write_text("")
         with open(library / "registry.py", "a") as file:

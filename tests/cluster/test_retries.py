@@ -2,7 +2,7 @@
 
 import pytest
 
-from howmanygpus.measure.host.slurm import parse_fields
+from howmanygpus.site.slurm import parse_fields
 from project import ROWS, RUNS, study
 from slurm.cluster import CORES_PER_NODE, GPUS_PER_NODE, MEMORY_PER_NODE_MB
 

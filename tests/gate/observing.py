@@ -28,10 +28,16 @@ CELL |= {"crop": [int(size) for size in SHAPE[:2]], "variation": f"_{ADAM}"}
 DEVICES = ["--devices", "1", "2", "3"]
 """Those with which the tests compare."""
 DEFAULTS = ["--defaults", json.dumps(list_gated_defaults())]
-CODE = ("howmanygpus/files.py", "howmanygpus/surroundings/**/*.py", "howmanygpus/measure/**/*.py")
+CODE = (
+    "howmanygpus/files.py",
+    "howmanygpus/surroundings/**/*.py",
+    "howmanygpus/measure/**/*.py",
+    "howmanygpus/gate/**/*.py",
+)
 """The code of a copy of workflow/lib/ that can change what is observed."""
-OF_REFERENCE = ("cross_entropy", "keys", "noise", "own/folder", "own/reference", "rates", "reference")
-OF_REFERENCE += ("relus", "rounding", "shards")
+JUDGING = ("allowances", "judge", "page")
+"""Modules of gate/ that judge what was observed."""
+OF_REFERENCE = ("cross_entropy", "own", "rates", "reference", "relus", "rounding", "rounding_noise", "shards")
 """Modules of gate/ that compute a reference, and that no framework executes."""
 PATHS = ("model_file", "model_folder")
 """What cells have that is a path."""
@@ -45,8 +51,8 @@ class Observer:
 
     def __init__(self, library: Path, scratch: Path, resolve_python: Callable[[str], str], **variables: str):
         self.library, self.scratch, self.resolve_python, self.variables = library, scratch, resolve_python, variables
-        self._code = hash_code({library: CODE})
-        self._observing = hash_code({library: CODE}, tuple(f"parity/{module}.py" for module in OF_REFERENCE))
+        self._code = hash_code({library: CODE}, tuple(f"gate/{module}.py" for module in JUDGING))
+        self._observing = hash_code({library: CODE}, tuple(f"gate/{module}.py" for module in (*JUDGING, *OF_REFERENCE)))
 
     def task(self, cell: dict) -> Path:
         """Folder of the task and reference of a cell's network and variation.
@@ -58,7 +64,7 @@ class Observer:
         options = ["--model", model, "--options", json.dumps(model_options), "--image-shape", *SHAPE]
         options += ["--num-classes", NUM_CLASSES, "--batchnorm", batchnorm, "--variation", cell["variation"]]
         options += [*DEFAULTS, *DEVICES]
-        modules = ["reference"] if cell["precision"] == "fp32" else ["reference", "noise"]
+        modules = ["reference"] if cell["precision"] == "fp32" else ["reference", "rounding_noise"]
 
         def make(folder: Path) -> None:
             for module in modules:

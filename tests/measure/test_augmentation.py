@@ -10,10 +10,10 @@ import pytest
 from howmanygpus.measure.input.augmentation import ManyCrops
 from howmanygpus.measure.input.batches import TrainingBatches, evaluation_batches
 from howmanygpus.measure.input.draws import LocalBatches, compute_centred_box, draw_boxes, draw_changes, draw_epoch
-from howmanygpus.measure.input.loaders import TrainingItems
 from howmanygpus.measure.input.pillow import load_image, resize
 from howmanygpus.measure.input.prepared import crop_data, open_data
 from howmanygpus.measure.input.reading import list_files
+from howmanygpus.measure.input.training_items import TrainingItems
 from howmanygpus.measure.input.writing import write_data
 from howmanygpus.measure.spec import ResizedCropSpec
 from howmanygpus.prepare.image_files import prepare_images

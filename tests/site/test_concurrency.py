@@ -48,6 +48,6 @@ def test_readme_and_report_do_not_say_more():
     page = (ROOT / "workflow" / "report" / "workflow.rst").read_text()
     assert '{{ snakemake.config["concurrency"] }}' in page and "at a time" not in page
     readme = " ".join((ROOT / "README.md").read_text().split())
-    assert "On one machine, runs go one at a time, in random order, " in readme
-    assert "On a cluster, several runs go at the same time" in readme
-    assert readme.count("one at a time") == 2 and "`concurrent_runs: 1` in the machine file makes them go one" in readme
+    assert "On one machine, runs are done one at a time, in random order, " in readme
+    assert "On a cluster, several runs are done at the same time" in readme
+    assert readme.count("one at a time") == 2 and "`concurrent_runs: 1` in the machine file lets them run one" in readme

@@ -32,8 +32,8 @@ REPORTING = (
 
 
 def name_files(files) -> set[str]:
-    """Return the files' paths relative to the package `train`."""
-    return {str(file).removeprefix(f"{LIBRARY}/train/") for file in files}
+    """Return the files' paths relative to the room `measure`."""
+    return {str(file).removeprefix(f"{LIBRARY}/measure/") for file in files}
 
 
 def test_a_run_depends_on_its_own_strategy_and_family_alone():
@@ -47,7 +47,7 @@ def test_a_run_depends_on_its_own_strategy_and_family_alone():
         file for file in torch if "keras" in file or file.endswith("torch/dp.py") or file.endswith("/loader.py")
     ]
     assert not [file for file in keras if "torch" in file]
-    assert {"loop/loop.py", "start/launch.py", "host/processes.py"} <= torch & keras
+    assert {"loop/loop.py", "launch/launch.py", "host/processes.py"} <= torch & keras
     assert f"{LIBRARY}/files.py" in code.collect_training_code("pytorch_ddp", "resnet44")
 
 
@@ -61,22 +61,26 @@ def test_a_run_depends_on_its_frameworks_own_loader_only_where_it_uses_it():
         name_files(code.collect_training_code("pytorch_ddp", "small_cnn", loader)) for loader in ("shared", "native")
     )
     assert native - shared == {
-        *("frameworks/torch/loader.py", "input/items.py", "input/workers.py"),
+        "frameworks/torch/loader.py",
+        "input/training_items.py",
+        "input/workers.py",
     }
 
 
 def test_a_run_does_not_depend_on_planning_analysis_or_another_model():
     files = code.collect_training_code("pytorch_ddp", "small_cnn")
-    rooms = tuple(f"{LIBRARY}/{name}" for name in ("train/", "surroundings/limits.py", "files.py"))
+    rooms = tuple(f"{LIBRARY}/{name}" for name in ("measure/", "surroundings/limits.py", "files.py"))
     assert not [file for file in files if not file.startswith(rooms)]
     assert not [file for file in files if "resnet44" in file]
-    assert not [file for file in files if file.endswith(("endings.py", "settling.py", "calls.py", "attempts.py"))]
+    assert not [
+        file for file in files if file.endswith(("endings.py", "completing.py", "invocations.py", "attempts.py"))
+    ]
 
 
 @pytest.mark.parametrize("script", REPORTING)
 def test_report_scripts_do_not_depend_on_planning_code(script):
     """The import contracts do not see scripts. A change of how runs are planned would make every table again."""
-    assert not [file for file in code.collect_script_code(script) if file.startswith(f"{LIBRARY}/plan/")]
+    assert not [file for file in code.collect_script_code(script) if file.startswith(f"{LIBRARY}/study/")]
 
 
 def test_a_figure_does_not_depend_on_another():
@@ -165,7 +169,7 @@ def test_imports_are_found_wherever_they_stand(tmp_path):
 
 
 PACKAGE = {
-    "train/start.py": """
+    "measure/start.py": """
         import sys
         from howmanygpus.measure.loop import run
         from howmanygpus.measure.clock import now
@@ -177,15 +181,15 @@ PACKAGE = {
                 raise ValueError(f"{value} is too large, the most is " + "1")
             return [sys.executable, "-m", "howmanygpus.measure.clock", run(value, now())]
         """,
-    "train/loop.py": """
+    "measure/loop.py": """
         def run(value, moment):
             return value
         """,
-    "train/clock.py": """
+    "measure/clock.py": """
         def now():
             return 0
         """,
-    "train/other.py": """
+    "measure/other.py": """
         def now():
             return 1
         """,
@@ -194,16 +198,16 @@ PACKAGE = {
 
 @pytest.fixture
 def hash_package(tmp_path, monkeypatch):
-    """Return a function that writes a package with changes, and returns the hash of the code of train/start.py."""
+    """Return a function that writes a package with changes, and returns the hash of the code of measure/start.py."""
 
-    def write(changes, folder="train"):
+    def write(changes, folder="measure"):
         monkeypatch.chdir(tmp_path)
         shutil.rmtree(tmp_path / code.LIBRARY, ignore_errors=True)
         for path, text in PACKAGE.items():
             for old, new in changes.get(path, []):
                 assert old in text
                 text = text.replace(old, new)
-            file = tmp_path / code.LIBRARY / "howmanygpus" / path.replace("train/", f"{folder}/")
+            file = tmp_path / code.LIBRARY / "howmanygpus" / path.replace("measure/", f"{folder}/")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(
                 textwrap.dedent(text).replace("howmanygpus.measure", f"howmanygpus.{folder.replace('/', '.')}")
@@ -231,19 +235,19 @@ def test_code_that_moves_to_another_folder_has_the_same_hash(hash_package):
     ],
 )
 def test_the_text_of_a_message_changes_no_hash(hash_package, old, new):
-    assert hash_package({"train/start.py": [(old, new)]}) == hash_package({})
+    assert hash_package({"measure/start.py": [(old, new)]}) == hash_package({})
 
 
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        ("train/loop.py", "return value", "return 2 * value"),
-        ("train/clock.py", "return 0", "return 1"),
-        ("train/start.py", "ValueError", "TypeError"),
-        ("train/start.py", "train.clock import", "train.other import"),
-        ("train/start.py", '"howmanygpus.measure.clock"', '"howmanygpus.measure.loop"'),
-        ("train/start.py", "import now", "import now as earlier"),
-        ("train/start.py", '"-m"', '"-c"'),
+        ("measure/loop.py", "return value", "return 2 * value"),
+        ("measure/clock.py", "return 0", "return 1"),
+        ("measure/start.py", "ValueError", "TypeError"),
+        ("measure/start.py", "measure.clock import", "measure.other import"),
+        ("measure/start.py", '"howmanygpus.measure.clock"', '"howmanygpus.measure.loop"'),
+        ("measure/start.py", "import now", "import now as earlier"),
+        ("measure/start.py", '"-m"', '"-c"'),
     ],
 )
 def test_other_work_and_another_module_in_its_place_change_the_hash(hash_package, file, old, new):

@@ -22,7 +22,7 @@ from project import FAKES, ROOT, Project, study
 
 PACKAGE = "workflow/lib/howmanygpus"
 SETTINGS = f"{PACKAGE}/settings.py"
-ROOMS = ("plan", "prepare", "train", "report")
+ROOMS = ("study", "prepare", "measure", "report", "site", "registry.py")
 """Paths that begin with these are below PACKAGE."""
 SECTION = re.compile(r"^## (?:A|An) (?P<kind>.+?)\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^- `(?P<path>[^`]+)`(?P<condition>, if )?", re.MULTILINE)
@@ -84,26 +84,26 @@ NEW, GENERATED = "new", "generated"
 """NEW is a file that is copied from tests/fakes/toys/; GENERATED is a file that `make references` writes."""
 EXTENSIONS: dict[str, dict[str, str | Edit]] = {
     "framework": {
-        "train/frameworks/<family>/<strategy>.py": NEW,
+        "measure/frameworks/<family>/<strategy>.py": NEW,
         "registry.py": append(REGISTRY_ENTRY),
         "envs/<environment>.txt": NEW,
         "config/all_frameworks.yaml": replace("      - chainer_mn\n", "      - chainer_mn\n      - toy\n"),
-        "workflow/lib/howmanygpus/site/environments/site.py": append(FOUND_BY),
+        "site/environments/site.py": append(FOUND_BY),
         "config/README.md": GENERATED,
         "profiles/README.md": GENERATED,
-        "train/frameworks/<family>/__init__.py": NEW,
-        "train/frameworks/<family>/family.py": NEW,
-        "train/frameworks/numbers/<family>.py": NEW,
-        "train/frameworks/<family>/layers/<layer>.py": NEW,
-        "train/models/<model>/<family>.py": NEW,
+        "measure/frameworks/<family>/__init__.py": NEW,
+        "measure/frameworks/<family>/family.py": NEW,
+        "measure/frameworks/<family>/number_formats.py": NEW,
+        "measure/frameworks/<family>/layers/<layer>.py": NEW,
+        "measure/models/<model>/<family>.py": NEW,
     },
     "model": {
-        "train/models/<model>/__init__.py": NEW,
-        "train/models/<model>/parameters.py": NEW,
-        "train/models/<model>/<family>.py": NEW,
+        "measure/models/<model>/__init__.py": NEW,
+        "measure/models/<model>/parameters.py": NEW,
+        "measure/models/<model>/<family>.py": NEW,
         "config/README.md": GENERATED,
     },
-    "layer": {"train/frameworks/<family>/layers/<layer>.py": NEW, "train/models/<model>/<family>.py": NEW},
+    "layer": {"measure/frameworks/<family>/layers/<layer>.py": NEW, "measure/models/<model>/<family>.py": NEW},
     "key of the config": {
         SETTINGS: declare('not_gated("no framework looks at it")'),
         "measure/spec.py": insert("    toy_setting: int\n", "    optimizer: OptimizerSpec\n"),
@@ -113,7 +113,7 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
     "figure": {"report/figures/<figure>.py": NEW, "workflow/report/<figure>.rst": NEW},
     "metric": {"report/metrics/<metric>.py": NEW},
     "loader": {
-        "train/frameworks/<family>/<loader>.py": NEW,
+        "measure/frameworks/<family>/<loader>.py": NEW,
         "study/loaders.py": append(LOADER_ENTRY),
         "registry.py": replace(
             'environments={"cpu": "toy-cpu"},', 'environments={"cpu": "toy-cpu"},\n    native_loader="toys.toy_loader",'
@@ -213,7 +213,7 @@ def test_a_framework_a_model_and_a_data_set_are_trained(extended):
     run = read_run(extended, "base")
     assert run["status"] == "completed" and run["versions"] == {"toy": "1.0"}
     assert run["spec"]["strategy"] == "toy" and run["spec"]["model"] == "toy_net"
-    assert "howmanygpus/train/models/toy_net/toys.py" in run["code"]
+    assert "howmanygpus/measure/models/toy_net/toys.py" in run["code"]
     assert "- toy\n" in extended.read("config/all_frameworks.yaml")
     description = json.loads(extended.read("results/prepared/toy_shapes/arrays/dataset.json"))
     assert (description["image_shape"], description["num_train"]) == ([6, 6, 1], 40)
@@ -226,7 +226,7 @@ def test_a_key_reaches_the_run_and_the_tests(extended):
 
 
 def test_a_loader_feeds_the_runs_that_ask_for_it(extended):
-    loader = "howmanygpus/train/frameworks/toys/toy_loader.py"
+    loader = "howmanygpus/measure/frameworks/toys/toy_loader.py"
     assert loader in read_run(extended, "own")["code"] and loader not in read_run(extended, "base")["code"]
 
 
@@ -240,15 +240,15 @@ def test_a_metric_judges_and_a_table_and_a_figure_show(extended):
 
 
 def test_a_changed_layer_reruns_the_models_that_import_it_and_their_products(extended):
-    layer = f"{PACKAGE}/train/frameworks/toys/layers/toy_dense.py"
+    layer = f"{PACKAGE}/measure/frameworks/toys/layers/toy_dense.py"
     extended.replace(layer, SCALE=2.0)
     try:
         planned = extended.planned()
     finally:
         extended.replace(layer, SCALE=1.0)
     assert {job.split("/")[0] for job in planned if "/" in job} == {"toys"}
-    for product in ("make_tables", "draw_figures"):
-        assert {f"{product} toys", f"{product} others"} <= set(planned)
+    assert {"make_tables toys", "draw_figures toys"} <= set(planned)
+    assert "make_tables others" not in planned
 
 
 def test_the_documentation_has_the_toys(extended):

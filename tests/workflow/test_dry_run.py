@@ -10,7 +10,7 @@ from project import LISTED, RUNS, study
 
 SMALL = {"frameworks": ["sleeping"], "num_gpus": [1]}
 RUN = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
-BACKEND = "workflow/lib/howmanygpus/train/frameworks/fake/sleeping.py"
+BACKEND = "workflow/lib/howmanygpus/measure/frameworks/fake/sleeping.py"
 
 
 def read_stage(printed: str, stage: str) -> list[str]:
@@ -71,13 +71,13 @@ def test_runs_that_are_done_again_are_named_with_their_reason(project):
     project.edit(BACKEND, "\nANSWER = 42\n")
     project.write_config(small=study(**SMALL, repeats=2))
     printed = project.snakemake("--dry-run", *RUNS)
-    assert f"{again}code changed (train/frameworks/fake/sleeping.py):\n  {RUN}\n" in printed
+    assert f"{again}code changed (measure/frameworks/fake/sleeping.py):\n  {RUN}\n" in printed
     assert read_stage(printed, "runs") == ["2", "1 missing, 1 again", "4 min", "runs of the same configuration"]
 
     project.edit("envs/fake-cpu.txt", "toml==0.10.2\n")
     project.record_fake_environment()
     printed = project.snakemake("--dry-run", *RUNS)
-    assert f"{again}code changed (train/frameworks/fake/sleeping.py), pins of the environment changed:\n" in printed
+    assert f"{again}code changed (measure/frameworks/fake/sleeping.py), pins of the environment changed:\n" in printed
     assert f"{again}forced, code changed" in project.snakemake("--dry-run", *RUNS, "--forcerun", "train")
 
 

@@ -41,7 +41,7 @@ def test_runs_start_behind_the_modules(modular, tmp_path):
     python.chmod(0o755)
     use(modular, python=str(python), modules=["framework"])
     modular.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
-    backend = modular.folder / "workflow/lib/howmanygpus/train/frameworks/fake/sleeping.py"
+    backend = modular.folder / "workflow/lib/howmanygpus/measure/frameworks/fake/sleeping.py"
     backend.write_text(backend.read_text() + '\nassert os.environ["FROM_A_MODULE"] == "yes"\n')
     modular.snakemake(*RUNS)
     record = json.loads(next((modular.folder / "results" / "environments").glob("*.json")).read_text())

@@ -44,8 +44,8 @@ def change_settings(project: Project) -> str:
 
 
 def change_code(project: Project) -> str:
-    project.edit("workflow/lib/howmanygpus/train/frameworks/fake/sleeping.py", "\nANSWER = 42\n")
-    return "train/frameworks/fake/sleeping.py"
+    project.edit("workflow/lib/howmanygpus/measure/frameworks/fake/sleeping.py", "\nANSWER = 42\n")
+    return "measure/frameworks/fake/sleeping.py"
 
 
 def change_pins(project: Project) -> str:

@@ -6,7 +6,7 @@ from project import ROWS, Project, study
 from workflow.test_contributing import EXTENSIONS, SETTINGS, declare, resolve
 
 KIND, TRIPLED = "key of the config", 3
-FAMILY = "workflow/lib/howmanygpus/train/frameworks/{}/family.py"
+FAMILY = "workflow/lib/howmanygpus/measure/frameworks/{}/family.py"
 STEP = "        self.scaler.step(self.optimizer)\n"
 MULTIPLICATION = """\
         for parameter in self.model.parameters():

@@ -54,7 +54,7 @@ def test_editing_a_constant_of_a_strategy_reruns_exactly_its_runs(copy):
 
 
 def test_editing_one_strategy_reruns_its_runs_and_only_once(copy):
-    copy.edit("workflow/lib/howmanygpus/train/frameworks/fake/dozing.py", CONSTANT)
+    copy.edit("workflow/lib/howmanygpus/measure/frameworks/fake/dozing.py", CONSTANT)
     runs = [run for run in ALL_RUNS if "/dozing/" in run]
     assert copy.planned() == sorted([*runs, "leave_unchecked", "write_parity_page", *analysis_of("first", "second")])
     before = {run: copy.read(f"results/runs/{run}/run.json") for run in ALL_RUNS}
@@ -75,7 +75,7 @@ def test_editing_comments_and_docstrings_reruns_nothing(copy, path):
 def test_editing_what_is_not_executed_while_a_run_is_measured_reruns_none(copy):
     """Also not the gate, whose verdict names a crash by the same code."""
     explaining = [f"measure/launch/{name}" for name in ("endings", "settling", "calls", "attempts")]
-    for name in (*explaining, "site/slurm", "surroundings/secrets", "surroundings/environment", "train/schema"):
+    for name in (*explaining, "site/slurm", "surroundings/secrets", "surroundings/environment", "measure/schema"):
         copy.edit(f"workflow/lib/howmanygpus/{name}.py", CONSTANT)
     assert copy.planned_runs() == [] and "leave_unchecked" not in copy.planned()
 
@@ -92,8 +92,8 @@ def test_rewording_an_error_of_the_launcher_reruns_nothing(copy):
 
 
 def test_moving_a_module_to_another_folder_reruns_nothing(copy):
-    train = copy.folder / "workflow/lib/howmanygpus/measure"
-    (train / "start/staging.py").rename(train / "input/staging.py")
+    measure = copy.folder / "workflow/lib/howmanygpus/measure"
+    (measure / "launch/staging.py").rename(measure / "input/staging.py")
     for path in ("measure/launch/rank_process.py", "measure/loop/train.py"):
         replace_text(copy, path, "howmanygpus.measure.launch.staging", "howmanygpus.measure.input.staging")
     assert copy.planned() == []
@@ -187,7 +187,7 @@ def test_changed_pins_build_their_environment_and_rerun_its_runs_in_one_call(cop
 
 def test_a_change_beside_a_changed_plan_is_not_overlooked(copy):
     copy.write_config(first=study(repeats=2), second=study())
-    copy.edit("workflow/lib/howmanygpus/train/frameworks/fake/dozing.py", CONSTANT)
+    copy.edit("workflow/lib/howmanygpus/measure/frameworks/fake/dozing.py", CONSTANT)
     assert {run for run in ALL_RUNS if "/dozing/" in run} <= set(copy.planned())
 
 

@@ -156,7 +156,7 @@ def test_an_abort_of_a_library_is_quoted(project):
 
 
 def test_a_record_that_violates_its_schema_is_not_published(project):
-    backend = project.folder / "workflow/lib/howmanygpus/train/frameworks/fake/sleeping.py"
+    backend = project.folder / "workflow/lib/howmanygpus/measure/frameworks/fake/sleeping.py"
     text = backend.read_text()
     backend.write_text(text.replace('{"sleeping": "1.0"}', '{"sleeping": 1.0}'))
     assert backend.read_text() != text

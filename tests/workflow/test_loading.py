@@ -53,7 +53,7 @@ def test_files_are_made_from_the_arrays_and_trained_on(finished):
 
 def test_a_native_loader_is_named_only_in_the_record_of_its_run(finished):
     for path, run in finished.read_records().items():
-        ran = "howmanygpus/train/frameworks/fake/loader.py" in run["code"]
+        ran = "howmanygpus/measure/frameworks/fake/loader.py" in run["code"]
         assert ran == ("/native/" in path), path
         assert (run["spec"]["loader"], run["spec"]["loader_workers"]) == (("fake.loader", 2) if ran else ("shared", 1))
 

@@ -155,7 +155,7 @@ def test_a_file_of_the_user_reruns_its_runs_if_its_content_changes(project, pret
 
 
 def test_fractions_in_model_options_have_rules(project):
-    (project.folder / "workflow/lib/howmanygpus/train/models/alexnet/fake.py").write_text("")
+    (project.folder / "workflow/lib/howmanygpus/measure/models/alexnet/fake.py").write_text("")
     options = {"dropout": 0.25, "kernel": 3, "stride": 1, "poolings": [1, 2]}
     write_config(project, parity="report")
     config = yaml.safe_load(project.read("config/config.yaml"))

@@ -46,7 +46,7 @@ rule compute_reference:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_module.py \
             --environment {input.environment:q} \
-            --module parity.{params.module} \
+            --module gate.{params.module} \
             --model {wildcards.model:q} \
             --model-folder={params.model_folder:q} \
             --options {params.options:q} \
@@ -77,7 +77,7 @@ use rule compute_reference as compute_noise with:
         code=training.noise_code,
         defaults=parity.defaults,
         devices=parity.devices,
-        module="noise",
+        module="rounding_noise",
         options=training.network_options,
         model_folder=training.model_folder,
 

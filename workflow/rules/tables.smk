@@ -143,6 +143,9 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
             """
 
 
+OWN_CAPTIONS = ("how_each_framework_ran", "jobs")
+
+
 rule merge_tables:
     input:
         parts=expand("results/tables/{study}/{table}.tsv", study=PLAN.studies, table=tables.list_merged()),
@@ -150,7 +153,7 @@ rule merge_tables:
         [
             report(
                 f"results/tables/{table}.tsv",
-                caption="../report/tables.rst",
+                caption=f"../report/{table if table in OWN_CAPTIONS else 'tables'}.rst",
                 category="Tables",
                 labels={"table": table},
             )

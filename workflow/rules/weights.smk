@@ -56,7 +56,7 @@ rule convert_weights:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_module.py \
             --environment {input.environment:q} \
-            --module frameworks.torch.published \
+            --module measure.frameworks.torch.published \
             --model {wildcards.model:q} \
             --published {input.published:q} \
             --weights {output.weights:q} \

@@ -7,10 +7,10 @@ for that name, because Snakemake has looked for plugins by then and the library 
 Submitting. The plugin gives a job up when sbatch fails once, also if the controller was away for a moment or takes no
 further job of the user at present. Here sbatch is called again after a pause: for minutes if the controller does not
 answer, and as long as jobs of this call go on if so many are submitted already. A job that a killed call has submitted
-for the same work is taken over; see invocation.submitted_jobs. sbatch's message, which the plugin attaches to an event that some
-loggers drop, is a separate message and the content of the job's log, and a run gets an attempt with the status
-`refused`. A job that SLURM accepted may end before its run has begun an attempt: the run then gets an attempt with the
-status and the reason that SLURM gives, or with the last words of the job.
+for the same work is taken over; see invocation.submitted_jobs. sbatch's message, which the plugin attaches to an event
+that some loggers drop, is a separate message and the content of the job's log, and a run gets an attempt with the
+status `refused`. A job that SLURM accepted may end before its run has begun an attempt: the run then gets an attempt
+with the status and the reason that SLURM gives, or with the last words of the job.
 
 States. See invocation.job_states.
 

@@ -27,7 +27,7 @@ from typing import Any
 from howmanygpus.site import slurm
 from howmanygpus.site.slurm import SlurmError
 
-COMMANDS = ("squeue", "sacct")
+COMMANDS = slurm.STATUS_COMMANDS
 FAILED = {"BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "REVOKED", "TIMEOUT"}
 PATIENCE_S = 120.0
 """Maximum time for an answer, in seconds. A busy controller takes a minute."""

@@ -28,7 +28,7 @@ GIB = 2**30
 
 
 def inspect_node(expected: dict) -> dict:
-    """Return everything that is recorded of a node. expected: keys of the machine file, see site.requests.expectation."""
+    """Return the record of a node. expected: keys of the machine file, see site.requests.expectation."""
     uuids = list_gpu_uuids()
     job, partition_limit = find_job()
     return {

@@ -25,6 +25,8 @@ AT_ONCE = 1000
 """Largest number of jobs in one command, because the length of a command line is limited."""
 TIMES = {"TZ": "UTC0", "SLURM_TIME_FORMAT": "standard"}
 """Variables for times in one format, whatever the user prefers. Local times exist twice when summer time ends."""
+STATUS_COMMANDS = ("squeue", "sacct")
+"""Commands that tell the states of jobs: of those in the queue, and of those in the accounting database."""
 FORGOTTEN = "Invalid job id specified"
 """SLURM's words for a job that the controller does not know (ESLURM_INVALID_JOB_ID in slurm_errno.c)."""
 ENDED = re.compile(f"{FORGOTTEN}|already complet")
@@ -148,7 +150,7 @@ def read_job_id() -> str | None:
 def find_job(job_id: str) -> Job | None:
     """Return what the controller knows about a job; None if it has forgotten the job."""
     try:
-        told = _parse_fields(_call(["scontrol", "--oneliner", "show", "job", job_id]))
+        told = parse_fields(_call(["scontrol", "--oneliner", "show", "job", job_id]))
     except SlurmError as error:
         if FORGOTTEN in error.stderr:
             return None
@@ -369,10 +371,10 @@ def _drop_expected_end(job: Job) -> Job:
 
 def _show_all(what: str, key: str) -> list[dict[str, str]]:
     lines = _call(["scontrol", "--all", "--oneliner", "show", what]).splitlines()
-    return [_parse_fields(line) for line in lines if line.startswith(f"{key}=")]
+    return [parse_fields(line) for line in lines if line.startswith(f"{key}=")]
 
 
-def _parse_fields(line: str) -> dict[str, str]:
+def parse_fields(line: str) -> dict[str, str]:
     """Return the fields of a line of scontrol. The first one of a name counts, because a remark may look like one."""
     return dict(reversed(FIELD.findall(line)))
 

@@ -91,6 +91,6 @@ class RunWithoutWait:
 
 
 def _is_current(code: dict[str, str]) -> bool:
-    """Return whether files of this package are what a run has imported. code: see measure.loop.train.hash_loaded_code."""
+    """Return whether files of this package are what a run imported. code: see measure.loop.train.hash_loaded_code."""
     files = {LIBRARY / name: sha256 for name, sha256 in code.items()}
     return all(file.is_file() and sha256_of_file(file) == sha256 for file, sha256 in files.items())

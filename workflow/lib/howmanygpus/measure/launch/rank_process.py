@@ -39,7 +39,7 @@ RANK_VARIABLES = (
     ("HOWMANYGPUS_RANK", "HOWMANYGPUS_LOCAL_RANK", "HOWMANYGPUS_WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),
 )
-"""Set by mpirun, measure.launch.spawn and srun. The inner launcher comes first: mpirun's own daemons are tasks of srun."""
+"""Set by mpirun, measure.launch.spawn and srun. The inner launcher comes first: mpirun's daemons are tasks of srun."""
 
 
 @dataclass(frozen=True)

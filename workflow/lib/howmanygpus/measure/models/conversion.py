@@ -2,9 +2,9 @@
 Converts weights that torchvision publishes to canonical names and layouts.
 
 `published.py` of a model names its file, and maps the model's canonical names to torchvision's. It has `FILE`,
-`NORMALIZATION` (what the images were normalised by, see measure.input.prepared) and `to_published_name(canonical name)`,
-and may have `OLD_NAMES` (patterns and replacements for names in files that are older than torchvision's present names),
-`DROPPED` (prefixes of the names of arrays that the model omits) and `reorder(canonical name, array)`.
+`NORMALIZATION` (what the images were normalised by, see measure.input.prepared) and `to_published_name(canonical
+name)`, and may have `OLD_NAMES` (patterns and replacements for names in files that are older than torchvision's present
+names), `DROPPED` (prefixes of the names of arrays that the model omits) and `reorder(canonical name, array)`.
 """
 
 import importlib

@@ -6,8 +6,8 @@ one with at most one axis, and `state` an array that training changes without a 
 
 Makes a folder of a user's model files importable like a network of the workflow.
 
-Its modules are howmanygpus.measure.models.{name}.parameters, .torch and so on, as if the folder were in measure/models/.
-They import each other relatively, because a plain `import torch` must not find torch.py.
+Its modules are howmanygpus.measure.models.{name}.parameters, .torch and so on, as if the folder were in
+measure/models/. They import each other relatively, because a plain `import torch` must not find torch.py.
 """
 
 import importlib.util

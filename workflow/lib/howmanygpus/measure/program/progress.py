@@ -1,5 +1,6 @@
 """
-Turns a program's reports into windows, evaluations and clocks, with the definitions of measure.loop.loop where possible.
+Turns a program's reports into windows, evaluations and clocks, with the definitions of measure.loop.loop where
+possible.
 
 Each report of a step ends a window that began with the report before. The first report with a step above 0 ends the
 window `compile`, and those up to warmup_steps are `warmup`. A report of a metric ends an evaluation, which began with

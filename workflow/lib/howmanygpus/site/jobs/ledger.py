@@ -36,7 +36,7 @@ JOBS = Path("results/jobs")
 RUN, GATE, PROBE, ALLREDUCE = "run", "gate", "probe", "allreduce"
 """Kinds of jobs, which are the folders of their records."""
 HELD_TIME_SUFFIX = ".held"
-"""Suffix of the file beside a job's record in which the job notes when it has the machine, see measure.host.machine_lock."""
+"""Suffix of the file beside a job's record that notes when it had the machine; see measure.host.machine_lock."""
 SIZE = ("device", "num_gpus", "num_nodes")
 AWAY_S, PAUSE_S = 300.0, 5.0
 """How long a job that begins waits for a controller that is away, and the time between two questions, in seconds."""
@@ -53,8 +53,8 @@ def start_record(kind: str, name: str, size: dict, packed: bool, **more: Any) ->
     size: the values of SIZE. packed: whether the job is part of an allocation that it shares with others. more: further
     facts about the job, such as its framework, and `shares`, the share of its bill that each study has, by name.
 
-    In a job of SLURM, the environment variable measure.host.slurm.JOB then describes it to the launchers that it starts.
-    Raises SlurmError if they need its nodes, and the controller does not name them within AWAY_S.
+    In a job of SLURM, the environment variable measure.host.slurm.JOB then describes it to the launchers that it
+    starts. Raises SlurmError if they need its nodes, and the controller does not name them within AWAY_S.
     """
     job_id, pid, host = slurm.read_job_id(), os.getpid(), os.uname().nodename
     record: dict = {"kind": kind, "name": name, **{key: size[key] for key in SIZE}, **more}

@@ -63,8 +63,8 @@ ONCE = 10**6
 class Search:
     """A search that a study needs.
 
-    settings: settings that differ from their defaults, as study.runs.complete_spec takes them. image_shape: shape of the
-    network's input. bound: the largest batch size that the data set allows.
+    settings: settings that differ from their defaults, as study.runs.complete_spec takes them. image_shape: shape of
+    the network's input. bound: the largest batch size that the data set allows.
     """
 
     framework: str

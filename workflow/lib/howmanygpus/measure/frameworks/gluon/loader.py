@@ -8,7 +8,8 @@ from mxnet import gluon
 
 from howmanygpus.measure.input.batches import TrainingBatches
 from howmanygpus.measure.input.draws import Augmentation
-from howmanygpus.measure.input.loaders import TrainingItems, use_clean_workers
+from howmanygpus.measure.input.training_items import TrainingItems
+from howmanygpus.measure.input.workers import use_clean_workers
 
 
 class Images(gluon.data.Dataset):

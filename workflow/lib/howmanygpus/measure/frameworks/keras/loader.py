@@ -14,8 +14,9 @@ from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 
 from howmanygpus.measure.input.batches import TrainingBatches
 from howmanygpus.measure.input.draws import Augmentation
-from howmanygpus.measure.input.loaders import TrainingItems, use_clean_workers
 from howmanygpus.measure.input.pillow import flip_and_crop
+from howmanygpus.measure.input.training_items import TrainingItems
+from howmanygpus.measure.input.workers import use_clean_workers
 
 
 class Batches(keras.utils.PyDataset):

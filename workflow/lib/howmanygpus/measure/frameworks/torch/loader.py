@@ -11,8 +11,9 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from howmanygpus.measure.input.batches import TrainingBatches
-from howmanygpus.measure.input.loaders import TrainingItems, use_clean_workers
 from howmanygpus.measure.input.pillow import load_image
+from howmanygpus.measure.input.training_items import TrainingItems
+from howmanygpus.measure.input.workers import use_clean_workers
 
 
 class Images(Dataset):
