@@ -9,8 +9,9 @@ from pathlib import Path
 from howmanygpus.files import find_files, read_each
 from howmanygpus.measure.records import now
 from howmanygpus.measure.schema import write_record
+from howmanygpus.paths import ATTEMPTS
 from howmanygpus.site.jobs.attempts import make_folder
-from howmanygpus.site.jobs.completing import ATTEMPTS, complete_attempts, list_running_attempts
+from howmanygpus.site.jobs.completing import complete_attempts, list_running_attempts
 from howmanygpus.site.jobs.endings import ask_for_end
 from howmanygpus.study.program.study import complete_program_spec
 from howmanygpus.study.runs import Run, complete_spec

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.invocation.rules.parity import resolve_limit_min
+from howmanygpus.paths import RUNS
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.site.offer import Offer, PartitionError, ask_for_offer
-from howmanygpus.study.durations import RUNS
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run
 from howmanygpus.study.study import Study

@@ -12,7 +12,8 @@ from howmanygpus.files import write_json_atomic
 from howmanygpus.invocation.passes import PassState, ask_for_another
 from howmanygpus.invocation.plans import leave_plans
 from howmanygpus.invocation.searches import list_numbers, postpone_runs, record_failed_searches
-from howmanygpus.site.jobs.ledger import JOBS, RUN, complete_jobs
+from howmanygpus.paths import JOBS, STATE
+from howmanygpus.site.jobs.ledger import RUN, complete_jobs
 from howmanygpus.site.retrying import STARTED
 from howmanygpus.study.adaptive.budget import RESERVE
 from howmanygpus.study.adaptive.campaign import Campaign, list_campaigns
@@ -21,7 +22,7 @@ from howmanygpus.study.adaptive.expected_durations import expect_seconds
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run
 
-DECISIONS = Path(".snakemake/howmanygpus/decisions")
+DECISIONS = STATE / "decisions"
 """Folder in which the deciding process leaves its decisions for the jobs of a call, one file for each study."""
 LIMITS = "limits-min"
 """File with the minutes that budgets have for runs. No study has this name."""

@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from howmanygpus.paths import RUNS
 from howmanygpus.site.environments.cache import resolve_cache_root
-from howmanygpus.study.durations import RUNS
 from howmanygpus.study.plan import Plan
 
 PROBE_MIB = 16

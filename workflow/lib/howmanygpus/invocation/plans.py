@@ -8,10 +8,11 @@ from pathlib import Path
 from howmanygpus.config.schema import drop_defaults
 from howmanygpus.files import write_json_atomic
 from howmanygpus.invocation.available import list_stale
+from howmanygpus.paths import STATE
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.study import NESTED_KEYS, Study
 
-PLANS = Path(".snakemake/howmanygpus/plans")
+PLANS = STATE / "plans"
 """Folder in which the deciding process leaves the plans for the jobs of a call, one file for each study."""
 
 

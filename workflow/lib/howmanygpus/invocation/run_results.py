@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from howmanygpus.paths import ATTEMPTS, RUNS
 from howmanygpus.report import accounting
-from howmanygpus.report.outcomes import ATTEMPTS, RUNS, list_changes
+from howmanygpus.report.outcomes import list_changes
 from howmanygpus.report.tables.jobs import count_hours, describe_job
 from howmanygpus.report.tables.runs import describe_timing
 

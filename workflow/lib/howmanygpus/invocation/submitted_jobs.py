@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.files import write_json_atomic
+from howmanygpus.paths import STATE
 from howmanygpus.site.jobs.invocations import list_killed_calls
 from howmanygpus.site.slurm import ALIVE, SlurmError, list_queue
 
-NOTES = Path(".snakemake/howmanygpus/submitted")
+NOTES = STATE / "submitted"
 OLDER: dict[str, str] = {}
 """The states of the jobs of killed calls when this call started, by job."""
 

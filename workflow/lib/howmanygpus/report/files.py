@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from howmanygpus.files import atomic_path
+from howmanygpus.paths import FIGURES, TABLES
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
@@ -37,21 +38,19 @@ def read_first_page(studies: Iterable[str], arguments: list[str]) -> dict:
     return {"answers": read_answers(studies), "figures": read_figures(studies, arguments), "bill": read_bill()}
 
 
-def read_bill(answers: Path = Path("results/tables/answer.txt")) -> str:
+def read_bill(answers: Path = TABLES / "answer.txt") -> str:
     """Return the bill of all studies with its heading; empty if there is one study, or no answer yet."""
     _, heading, bill = answers.read_text().partition(TOGETHER) if answers.exists() else ("", "", "")
     return heading + bill
 
 
-def read_answers(studies: Iterable[str], tables: Path = Path("results/tables")) -> dict[str, str]:
+def read_answers(studies: Iterable[str], tables: Path = TABLES) -> dict[str, str]:
     """Return the answers that exist, by study."""
     paths = {study: tables / study / "answer.txt" for study in studies}
     return {study: path.read_text() for study, path in paths.items() if path.exists()}
 
 
-def read_figures(
-    studies: Iterable[str], arguments: list[str], figures: Path = Path("results/figures")
-) -> dict[str, str]:
+def read_figures(studies: Iterable[str], arguments: list[str], figures: Path = FIGURES) -> dict[str, str]:
     """Return the existing figures of the report's first page, by study, as data URLs that are broken into lines.
 
     docutils refuses lines of 10,000 characters, and browsers ignore line breaks in URLs. arguments: Snakemake's.

@@ -11,10 +11,10 @@ import pandas as pd
 from howmanygpus.files import read_each
 from howmanygpus.measure.schema import RecordError, read_record
 from howmanygpus.measure.spec import MODEL_PATH_KEYS
+from howmanygpus.paths import ATTEMPTS, RUNS
 from howmanygpus.report.rows import name_count
 from howmanygpus.surroundings.secrets import hide_everywhere
 
-RUNS, ATTEMPTS = Path("results/runs"), Path("results/attempts")
 FEWEST = "fewest nodes"
 """The column `placement` of studies without the key `num_nodes`; others name the number of nodes there."""
 IDENTITY = (

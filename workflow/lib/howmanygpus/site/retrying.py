@@ -11,12 +11,11 @@ from datetime import datetime
 from pathlib import Path
 
 from howmanygpus.files import read_each
+from howmanygpus.paths import ATTEMPTS, JOB_LOGS
 from howmanygpus.site.jobs.attempts import TIME_FORMAT
-from howmanygpus.site.jobs.completing import ATTEMPTS, complete_attempts
+from howmanygpus.site.jobs.completing import complete_attempts
 from howmanygpus.site.jobs.endings import ask_for_end
 
-JOB_LOGS = Path("results/logs/slurm")
-"""The executor plugin keeps the logs of failed jobs here, named by the job's id; see profiles/slurm/config.yaml."""
 STARTED = "HOWMANYGPUS_CALL_STARTED"
 """Environment variable with the start of the call of Snakemake. Jobs inherit it."""
 

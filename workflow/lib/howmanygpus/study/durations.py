@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from snakemake.io import IOFile
 
+from howmanygpus.paths import RUNS
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run
 
@@ -28,7 +29,6 @@ REFERENCE = "/reference.json"
 """Suffix of the files that name a task of the parity gate."""
 BY_TASK = ("compute_reference", "compute_noise", "observe_parity")
 """Rules whose jobs have a duration that depends on the network of their task."""
-RUNS = Path("results/runs")
 BY_OTHERS = "runs of other frameworks"
 REPEATS_READ = 3
 """Repeats of a configuration that are read, because thousands of records would take longer than the plan."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.invocation.dry_run.reasons import RerunReasons, is_missing
-from howmanygpus.site.jobs.completing import ATTEMPTS
+from howmanygpus.paths import ATTEMPTS
 from howmanygpus.study.durations import Duration, RecordedJobs, RecordedRuns, StageEstimate, add_up
 from howmanygpus.study.plan import Plan
 

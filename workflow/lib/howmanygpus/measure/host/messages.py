@@ -3,9 +3,11 @@
 import os
 from pathlib import Path
 
+from howmanygpus.paths import STATE
+
 VARIABLE = "HOWMANYGPUS_CALL"
 """The environment variable by which a job knows the name of its call."""
-TOLD = Path(".snakemake/howmanygpus/told")
+TOLD = STATE / "told"
 """Folder with a file for each call, in which its jobs leave the messages for its screen."""
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from howmanygpus.paths import RUNS
 from howmanygpus.report import accounting, trajectory
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.metrics import load_metric
-from howmanygpus.report.outcomes import IDENTITY, RUNS, GridDecision, Outcome, read_outcomes
+from howmanygpus.report.outcomes import IDENTITY, GridDecision, Outcome, read_outcomes
 from howmanygpus.report.published import describe_protocol
 from howmanygpus.report.rows import describe_own_rates
 from howmanygpus.report.tables.evaluations import explain_missing

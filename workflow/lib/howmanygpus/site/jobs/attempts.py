@@ -10,11 +10,11 @@ from pathlib import Path
 from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.host.messages import VARIABLE
 from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.paths import ATTEMPTS, RUNS
 from howmanygpus.site.jobs.completing import OWNER, REPLACED, Owner, complete_attempts, list_running_attempts
 from howmanygpus.site.jobs.invocations import identify_folder, read_call, read_start_ticks
 from howmanygpus.site.slurm import SlurmError, cancel, read_job_id
 
-ATTEMPTS, RUNS = Path("results/attempts"), Path("results/runs")
 TIME_FORMAT = "%Y%m%dT%H%M%S"
 """The names of attempts and of the records of jobs begin with their start, in UTC."""
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from howmanygpus.files import read_each, write_json_atomic
 from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.paths import ATTEMPTS
 from howmanygpus.site.jobs.endings import explain_crash, explain_full_disk, explain_job
 from howmanygpus.site.jobs.invocations import identify_folder, is_alive, read_start_ticks
 from howmanygpus.site.slurm import Job, SlurmError, find_job, look_up
@@ -23,7 +24,7 @@ from howmanygpus.surroundings.secrets import make_hiding
 
 OWNER, REPLACED = "owner.json", "replaced.json"
 """Files of an attempt that name its owner and the attempt that replaced it."""
-ATTEMPTS, OLDER_ATTEMPTS = Path("results/attempts"), Path("results/logs/train")
+OLDER_ATTEMPTS = Path("results/logs/train")
 LARGE = (".csv", ".npz", ".safetensors")
 """Suffixes of files that grow with the length of a run or the size of a network."""
 TERMINATED = ("exit status 143", "killed by SIGTERM")

@@ -20,10 +20,11 @@ from pathlib import Path
 from howmanygpus.files import read_each, write_json_atomic
 from howmanygpus.measure.host.messages import TOLD, VARIABLE
 from howmanygpus.measure.records import now
+from howmanygpus.paths import STATE
 from howmanygpus.site.slurm import SlurmError, list_queue
 from howmanygpus.surroundings.secrets import make_hiding
 
-CALLS = Path(".snakemake/howmanygpus/calls")
+CALLS = STATE / "calls"
 MESSAGE_CHECK_S = 0.5
 TOUCH_INTERVAL_S = 30.0
 SILENT_FOR_S = 300.0

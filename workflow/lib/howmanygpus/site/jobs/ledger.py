@@ -25,14 +25,14 @@ from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.host.machine_lock import HELD, read_held
 from howmanygpus.measure.host.slurm import JOB
 from howmanygpus.measure.records import now
+from howmanygpus.paths import JOBS, RUNS
 from howmanygpus.site import slurm
-from howmanygpus.site.jobs.attempts import RUNS, TIME_FORMAT
+from howmanygpus.site.jobs.attempts import TIME_FORMAT
 from howmanygpus.site.jobs.completing import write_if_room
 from howmanygpus.site.jobs.endings import explain_job
 from howmanygpus.site.jobs.invocations import is_alive, read_start_ticks
 from howmanygpus.site.slurm import AT_ONCE, Job, SlurmError, list_accounted, list_queue
 
-JOBS = Path("results/jobs")
 RUN, GATE, PROBE, ALLREDUCE = "run", "gate", "probe", "allreduce"
 """Kinds of jobs, which are the folders of their records."""
 HELD_TIME_SUFFIX = ".held"

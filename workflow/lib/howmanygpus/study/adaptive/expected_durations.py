@@ -3,8 +3,9 @@
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from howmanygpus.paths import RUNS
 from howmanygpus.study.adaptive.campaign import Campaign
-from howmanygpus.study.durations import BY_OTHERS, RUNS, RecordedRuns, read_durations
+from howmanygpus.study.durations import BY_OTHERS, RecordedRuns, read_durations
 from howmanygpus.study.runs import Run
 
 MIN_TIME_S = 1.0
