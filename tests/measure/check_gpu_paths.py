@@ -390,22 +390,22 @@ def set_up_tensorflow() -> dict:
 def copy_by_tensorflow() -> dict:
     import tensorflow as tf
 
-    from howmanygpus.measure.frameworks.keras import replicas
+    from howmanygpus.measure.frameworks.keras import copying
 
     asked, refuses = [], False
 
     def allocate(num_bytes: int, device: int) -> np.ndarray:
         if refuses:
-            raise replicas.PageLockedError("CUDA error 2")
+            raise copying.PageLockedError("CUDA error 2")
         asked.append([num_bytes, device])
         # TensorFlow uses numpy's memory as it is if it begins at a multiple of 64 bytes, as CUDA's does.
         memory = np.zeros(num_bytes + 64, np.uint8)
         start = -memory.ctypes.data % 64
         return memory[start : start + num_bytes]
 
-    replicas.allocate_page_locked = allocate
+    copying.allocate_page_locked = allocate
     tf.config.get_visible_devices = lambda kind: [SimpleNamespace(name="/physical_device:GPU:3")]
-    copier, images = replicas.Copier(is_cuda=True), np.arange(1000, dtype=np.int32).reshape(10, 100)
+    copier, images = copying.Copier(is_cuda=True), np.arange(1000, dtype=np.int32).reshape(10, 100)
     first, second = copier.put(images), copier.put(images + 1)
     kept = bool((first.numpy() == images).all() and (second.numpy() == images + 1).all())
     before = len(asked)
@@ -413,7 +413,7 @@ def copy_by_tensorflow() -> dict:
     third = copier.put(images + 2)
     kept = kept and bool((second.numpy() == images + 1).all() and (third.numpy() == images + 2).all())
     refuses = True
-    refused = replicas.Copier(is_cuda=True)
+    refused = copying.Copier(is_cuda=True)
     return {
         **{"asked": asked, "before": before, "kept": kept, "host_memory": copier.host_memory},
         **{"refused": refused.host_memory, "still": bool((refused.put(images).numpy() == images).all())},

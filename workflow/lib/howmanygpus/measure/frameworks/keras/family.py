@@ -10,9 +10,9 @@ import numpy as np
 import tensorflow as tf
 from keras import layers, ops
 
+from howmanygpus.measure.frameworks.keras.copying import Copier
 from howmanygpus.measure.frameworks.keras.layers.context import LayerContext
 from howmanygpus.measure.frameworks.keras.loss_scaling import LossScaler, scale_losses
-from howmanygpus.measure.frameworks.keras.replicas import Copier
 from howmanygpus.measure.frameworks.keras.settings import describe_settings
 from howmanygpus.measure.host.gpus import GIB, read_smallest_memory_gib
 from howmanygpus.measure.input.prepared import PreparedData
