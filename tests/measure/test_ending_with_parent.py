@@ -20,7 +20,7 @@ def announce():
     time.sleep(1)
 
 os.register_at_fork(after_in_child=announce)  # as libraries restart their threads in a child
-import howmanygpus.measure.input.loaders
+import howmanygpus.measure.input.workers
 os.fork()
 time.sleep(600)
 """
