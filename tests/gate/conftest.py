@@ -28,16 +28,17 @@ def copies(tmp_path_factory):
         library = shutil.copytree(
             ROOT / "workflow" / "lib", folder / name, ignore=shutil.ignore_patterns("__pycache__")
         )
-        train = library / "howmanygpus" / "measure"
+        measure = library / "howmanygpus" / "measure"
         if name == "compiled":
-            shutil.copy2(FAKES / "compiled_ddp.py", train / "frameworks" / "torch" / "compiled_ddp.py")
+            shutil.copy2(FAKES / "compiled_ddp.py", measure / "frameworks" / "torch" / "compiled_ddp.py")
     for name, (family, *_) in FAULTY_HOROVOD.items():
-        shutil.copy2(FAKES / f"{name}.py", train / "frameworks" / family / f"{name}.py")
+        shutil.copy2(FAKES / f"{name}.py", measure / "frameworks" / family / f"{name}.py")
     for family in FAMILIES:
-        shutil.copy2(FAKES / f"planted_{family}.py", train / "frameworks" / family / "planted.py")
-    shutil.copy2(FAKES / "planted.py", train / "frameworks" / "planted.py")
-    (train / "parity" / "probe.py").rename(train / "parity" / "renamed_probe.py")
-    shutil.copy2(FAKES / "probe_of_faults.py", train / "parity" / "probe.py")
+        shutil.copy2(FAKES / f"planted_{family}.py", measure / "frameworks" / family / "planted.py")
+    shutil.copy2(FAKES / "planted.py", measure / "frameworks" / "planted.py")
+    gate = library / "howmanygpus" / "gate"
+    (gate / "process.py").rename(gate / "renamed_process.py")
+    shutil.copy2(FAKES / "process_of_faults.py", gate / "process.py")
     return lambda name: folder / name
 
 

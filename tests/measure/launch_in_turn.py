@@ -17,7 +17,7 @@ from howmanygpus.measure.launch.launch import TRAINING, lock_machine, now, publi
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.spec import RunSpec
 
-MODULE = "training.train_in_turn"
+MODULE = "measure.train_in_turn"
 DEADLINE_S = 300.0
 
 

@@ -62,7 +62,7 @@ def test_windows_take_as_long_with_signals_that_come_too_early(environment_pytho
     spec = write_spec(tmp_path, framework, window_steps=1, epochs=3, input="resident")
     (tmp_path / "spec.json").write_text(json.dumps(spec.to_dict()))
     python = environment_python(FRAMEWORKS[framework].environments["cpu"])
-    result = train(python, tmp_path, "training.lying", LIES=lies)
+    result = train(python, tmp_path, "measure.lying", LIES=lies)
     assert result.returncode == 0, result.stderr[-3000:]
     lying_s, honest_s = read_windows(tmp_path)
     # Without the other signals a window would only have the time in which its step is enqueued.

@@ -11,7 +11,7 @@ import json
 import os
 from pathlib import Path
 
-from howmanygpus.gate import renamed_probe
+from howmanygpus.gate import renamed_process
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
     ]
     for task in faulty:
         Path(task["folder"]).mkdir(exist_ok=True)
-    renamed_probe.do_all(faulty, arguments.errors, lambda task: os.environ.update(PLANTED_FAULT=task["fault"]))
+    renamed_process.do_all(faulty, arguments.errors, lambda task: os.environ.update(PLANTED_FAULT=task["fault"]))
     for task in tasks:
         # The gate waits for what was seen in the folder of the cell itself.
         rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or 0
