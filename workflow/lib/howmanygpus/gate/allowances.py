@@ -1,14 +1,11 @@
 """
-The checks of the parity gate: what each compares. The first that fails is named as the cause.
-
-How far a correct framework may be off in each check of the parity gate, with reasons.
+The checks of the parity gate, and how far a correct framework may be off in each, with reasons.
 
 In fp32 the limits are fixed numbers. They are widened by two effects that the reference measures: ReLU inputs so near
 to zero that rounding decides, and the growth of rounding, as in deep networks that normalise few values. In reduced
 precision they are multiples of the noise that the reference measures for each model, layout and array
-(gate.rounding). TF32 and fp16 have the same number of significant bits.
-
-Compressed gradients widen the limits by the loss of the compression.
+(gate.rounding_noise). TF32 and fp16 have the same number of significant bits. Compressed gradients widen the limits by
+the loss of the compression.
 """
 
 import math

@@ -4,11 +4,9 @@ Judge a framework for the parity gate: compare what it did with the task to the 
 Each check has a name, a value, a tolerance and the reason for the tolerance. The order of the checks matters: the first
 check that fails is named as the cause, because the later failures follow from it.
 
-Judges what a framework did with a user's own model.
-
-The reference is the plain strategy of the family on one device, in float32, and not a float64 computation. It lacks
-the arrays that cannot be compared: all of training if the model draws random numbers there, and running statistics and
-the evaluations that use them if every device normalises by its own images.
+For a user's own model the reference is the plain strategy of the family on one device, in float32, and not a float64
+computation. It lacks the arrays that cannot be compared: all of training if the model draws random numbers there, and
+running statistics and the evaluations that use them if every device normalises by its own images.
 """
 
 import json

@@ -1,6 +1,4 @@
 """
-Checks torch.py of a user's folder against its parameters.py before the gate's reference is computed from it.
-
 Do the gate's task with a user's own model, in its framework, on one device and without any exchange.
 
 All strategies of the family and all numbers of devices are compared with this. Devices with local BatchNorm are
@@ -9,7 +7,7 @@ compared then. The effect of float32 rounding is measured by a second computatio
 that of reduced precision by a third one in bf16. The noise of bf16 is also used for tf32 and fp16, although theirs is
 less: how many ReLU inputs of a small model they move to the other side of zero is a matter of chance.
 
-The gate of users' own models: what one device does with a single file, and checks of a folder.
+The gate's reference of a user's folder is computed from its torch.py, which is checked here against parameters.py.
 """
 
 import argparse

@@ -9,10 +9,8 @@ With ones and zeros, a wrong epsilon, a forgotten offset or the decay of a bias 
 scales, so that most ReLUs are open: with offsets around zero, rounding grows so fast in deep networks with BatchNorm
 that the losses of two correct frameworks have nothing in common after a few steps.
 
-Keys of images, from which a model with dropout draws the units to drop (measure.models.dropout_draws).
-
-They are computed here with Python's integers and share nothing with the frameworks' code, so that a mistake there is
-seen.
+A model with dropout draws the units to drop from keys of the images (measure.models.dropout_draws). The keys are
+computed here with Python's integers and share nothing with the frameworks' code, so that a mistake there is seen.
 """
 
 import importlib

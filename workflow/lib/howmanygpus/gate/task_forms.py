@@ -1,11 +1,10 @@
 """
-The two optimizers of the gate's task: one sgd for all verdicts, and the optimizer of the runs that the verdict covers.
-
-The form of the runs' optimizer is everything in it that selects other code: its rule, whether there is momentum, decay,
-scaling and warm-up, and the schedule. The task replaces all other numbers by numbers that show in six steps, differ
-from the defaults of the frameworks, and keep rounding from growing.
-
 Differences between the gate's tasks of one network: the loss, how batches are taken, and the runs' optimizer.
+
+A task has two optimizers: one sgd for all verdicts, and the optimizer of the runs that the verdict covers. The form of
+the runs' optimizer is everything in it that selects other code: its rule, whether there is momentum, decay, scaling and
+warm-up, and the schedule. The task replaces all other numbers by numbers that show in six steps, differ from the
+defaults of the frameworks, and keep rounding from growing.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """
 Prepare one shard: decode, resize and store its images one by one, and record the outcome for each file.
 
-Mean and standard deviation over many images, from exact sums, so that neither order nor memory matters.
+Mean and standard deviation over many images are computed from exact sums, so that neither order nor memory matters.
 """
 
 import csv

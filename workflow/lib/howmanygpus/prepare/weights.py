@@ -1,7 +1,7 @@
 """
-Fetches the files of weights that torchvision publishes, or takes them from a folder that has them.
+Fetches the files of weights that torchvision publishes, and derives a network's initial weights from given ones.
 
-Compares given weights with the arrays of a network, and derives its initial weights from them.
+Given weights are compared with the arrays of the network first.
 """
 
 import re

@@ -1,8 +1,4 @@
-"""
-The names of a data set's classes.
-
-The stored predictions of one evaluation, and the predictions of a guess that ignores the images.
-"""
+"""The stored predictions of one evaluation, the predictions of a guess that ignores the images, and classes' names."""
 
 import csv
 from collections.abc import Iterator

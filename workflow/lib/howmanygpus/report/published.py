@@ -6,9 +6,7 @@ If a source has no date, `year` is the earliest that its hardware or software al
 `duration` is in seconds or in minutes:seconds, as printed. With a `threshold` it is the time to reach it, and an empty
 one means that it was never reached. Without a threshold, it is the duration of all `epochs` of `num_images`.
 
-Wording for the unfair protocols of published studies, and functions that leave out their runs.
-
-Published numbers, read and drawn beside measured ones.
+Runs of unfair protocols of published studies are left out of all comparisons but their own.
 """
 
 from pathlib import Path

@@ -1,15 +1,8 @@
 """
-Numbers of things in words.
+Rows of tables: the names of series, wording that several tables share, and joining tables of several studies.
 
-Names of series: the lines of figures, and the configurations in answers.
-
-Wording for the learning rates of frameworks that have settings of their own.
-
-Joins tables as texts, without pandas, whose import takes longer.
-
-Rates on random images are upper bounds, which answers and figures keep apart from those on real images.
-
-Rows of tables: how they are named, and how those of several studies are joined.
+A series is a line of a figure, and a configuration in answers. Rates on random images are upper bounds, which answers
+and figures keep apart from those on real images. Tables are joined as texts, without pandas, whose import takes longer.
 """
 
 import csv

@@ -1,8 +1,4 @@
-"""
-Reads the machine file, which says what devices exist and how many cores each of them gets.
-
-Refuses options of sbatch in a machine file that would fail at each submission.
-"""
+"""Reads the machine file, which says what devices exist, how many cores each has, and which options sbatch gets."""
 
 import ctypes
 import math

@@ -1,8 +1,4 @@
-"""
-What a node offers, seen from inside a job, and where it differs from the machine file.
-
-Accelerator stacks: the driver that an environment's CUDA needs.
-"""
+"""Inspects a node from inside a job: what it offers, and where it differs from the machine file."""
 
 import math
 import os

@@ -5,11 +5,9 @@ A verdict's file name contains the hash of the code and pins that it covers, so 
 The gate's own code is a parameter of the gate's rules only, so a change of the gate reruns no training. The cells of
 one framework and device form a group, because a framework takes longer to start than to do all their tasks.
 
-How the parity gate checks each setting of a run, as howmanygpus.settings declares it.
-
-A setting of the cell is part of the gate's request with its value: a run with another value needs a verdict of its own,
-whose task is done with that value. A new setting that changes the work is therefore compared with the reference, and
-fails until the reference has it too.
+howmanygpus.settings declares how the gate checks each setting of a run. A setting of the cell is part of the gate's
+request with its value: a run with another value needs a verdict of its own, whose task is done with that value. A new
+setting that changes the work is therefore compared with the reference, and fails until the reference has it too.
 """
 
 import hashlib

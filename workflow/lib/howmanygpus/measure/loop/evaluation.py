@@ -1,12 +1,10 @@
 """
 Evaluations of a run. Each covers every image of the test split once, on all devices or on the first.
 
-Stores evaluations of every test image.
-
-With one label per image, the arrays are `rank`, the rank of the true label, and `loss`. With two classes there are also
-`score`, the logit of the second class minus that of the first, and `label`, the number of the true class. With any
-number of labels per image, they are `score`, the logit of each label before the sigmoid, and `label`, the image's
-labels; see measure.input.prepared.
+Every evaluation stores arrays over all test images. With one label per image, they are `rank`, the rank of the true
+label, and `loss`. With two classes there are also `score`, the logit of the second class minus that of the first, and
+`label`, the number of the true class. With any number of labels per image, they are `score`, the logit of each label
+before the sigmoid, and `label`, the image's labels; see measure.input.prepared.
 """
 
 from collections.abc import Generator, Iterator

@@ -1,12 +1,11 @@
 """
-Imports a model that a user wrote in one file, and builds it.
+Imports models that users wrote, in one file or in a folder, and builds them.
 
-Arrays of such a model are named by their place in it and a role: `matrix` is a parameter with several axes, `vector`
-one with at most one axis, and `state` an array that training changes without a gradient, such as running statistics.
+Arrays of a model in one file are named by their place in it and a role: `matrix` is a parameter with several axes,
+`vector` one with at most one axis, and `state` an array that training changes without a gradient, such as running
+statistics.
 
-Makes a folder of a user's model files importable like a network of the workflow.
-
-Its modules are howmanygpus.measure.models.{name}.parameters, .torch and so on, as if the folder were in
+The modules of a folder are howmanygpus.measure.models.{name}.parameters, .torch and so on, as if the folder were in
 measure/models/. They import each other relatively, because a plain `import torch` must not find torch.py.
 """
 

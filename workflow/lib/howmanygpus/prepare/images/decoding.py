@@ -2,13 +2,9 @@
 Decode one image: a plain image by the decoder of the chosen library, any other image by Pillow.
 
 The choice of the library changes no pixel. The checksums of a PNG are compared before or while it is decoded. A JPEG
-has no checksums; its codes are decoded strictly, that is, without guesses. An oddity that changes no pixel does not
-count as damage (see tidying.py).
-
-Rewrite what is unusual in a JPEG file but changes no pixel, so that the file can be decoded without any warning.
-
-libjpeg warns of these oddities as it does of damaged codes, and names only the first. Without them, any warning means
-damage.
+has no checksums; its codes are decoded strictly, that is, without guesses. libjpeg warns of oddities that change no
+pixel as it does of damaged codes, and names only the first. They are rewritten before decoding, so that any warning
+means damage.
 """
 
 import io

@@ -1,8 +1,8 @@
 """
-Resize one image. All filters average over all pixels that fall into a new one. OpenCV's LINEAR and Pillow's NEAREST
-use only a few of them and cause aliasing, so they are not offered.
+Resize one image, and encode it as JPEG.
 
-Encode one image as JPEG.
+All filters average over all pixels that fall into a new one. OpenCV's LINEAR and Pillow's NEAREST use only a few of
+them and cause aliasing, so they are not offered.
 """
 
 import cv2

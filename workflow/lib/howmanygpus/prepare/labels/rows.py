@@ -1,7 +1,7 @@
 """
 Read the images of a data set with a table: path, text of the labels, split and group of each.
 
-Labels of images that have any number of them, such as `Effusion|Mass`, or the presence of one of these findings.
+An image may have any number of labels, such as `Effusion|Mass`, or the presence of one of these findings.
 """
 
 import difflib

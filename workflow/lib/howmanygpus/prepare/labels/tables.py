@@ -1,7 +1,7 @@
 """
 Read label tables: CSV files, plain or compressed by gzip, including those that Excel saves.
 
-Find the files that a table names in another way than the file system does.
+A file that a table names in another way than the file system does is found, too.
 """
 
 import csv

@@ -1,10 +1,4 @@
-"""
-Read a run's telemetry, check that its devices were sampled to the end, and summarize the samples.
-
-Results of the runs without wait: windows that end without it must take as long as windows that end with it.
-
-Findings of `make check-gpu`: verdicts, runs, telemetry, the largest batch, and what failed and why.
-"""
+"""Findings of `make check-gpu`: verdicts, runs, telemetry, runs without wait, the largest batch, and failures."""
 
 import csv
 import json

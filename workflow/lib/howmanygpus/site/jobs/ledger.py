@@ -1,12 +1,10 @@
 """
-Record a job that uses devices: its devices, when it started, and how it ended.
+Records each job that uses devices: its devices, when it started, and how it ended.
 
-Every job has a record of its own, which outlives the result of the job, because a run that is repeated costs twice.
-
-Complete the records of jobs that have ended, with the outcome of a run and with SLURM's times.
-
-A job of SLURM has its devices from before its program starts until after its program ends, and is charged for all of
-it. Without an answer of SLURM, a record keeps the times of its program.
+Every job has a record of its own, which outlives the result of the job, because a run that is repeated costs twice. The
+records of jobs that have ended are completed with the outcome of a run and with SLURM's times. A job of SLURM has its
+devices from before its program starts until after its program ends, and is charged for all of it. Without an answer of
+SLURM, a record keeps the times of its program.
 """
 
 import json

@@ -1,10 +1,9 @@
 """
-Reads the results of searches. A search that failed in this call has none, and a later call repeats it.
-
-One search for the largest batch that fits on a device.
+One search for the largest batch that fits on a device, and its result.
 
 The memory that a batch needs depends on the network, the framework and some settings, but not on the images. Studies,
-variants and inputs that agree in these share a search.
+variants and inputs that agree in these share a search. A search that failed in this call has no result, and a later
+call repeats it.
 """
 
 import hashlib

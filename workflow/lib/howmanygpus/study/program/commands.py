@@ -1,7 +1,7 @@
 """
-Finds the files of a program, whose contents are part of its runs' settings.
-
 Finds the programs and scripts that a command of the shell starts, wherever they stand in it.
+
+The contents of a program's files are part of its runs' settings.
 """
 
 import re

@@ -1,7 +1,7 @@
 """
-Makes variants from the axes of a program.
-
 A study of a user's own program: the same grid, without data, weights and parity gate of the workflow.
+
+The axes of a program become variants.
 """
 
 import itertools
