@@ -71,8 +71,8 @@ requires the verdict in fp32 without compression on the same code. Compressed gr
 
 In reduced precision a framework must also leave its trace: the difference of its logits from the reference must be at
 least {least} times that of the simulation. The formats of weights, running statistics, moments and products are read
-back from the framework (`measure/frameworks/number_formats/`), and no array may have values that all fit into a
-half-precision format.
+back from the framework (`measure/frameworks/<family>/number_formats.py`), and no array may have values that all fit
+into a half-precision format.
 
 ## How each setting is gated
 

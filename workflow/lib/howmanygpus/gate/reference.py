@@ -8,7 +8,7 @@ A ReLU either passes the gradient or blocks it. If its input is so near to zero 
 results are correct. The task is therefore done once more with half of such gradients (relus.py). Twice the differences
 are stored as the part of each tolerance that allows for such inputs. The task is also done in float32, which shows how
 fast rounding grows with the depth of the network and from step to step. What reduced precision may change is measured
-separately (noise.py), because most studies train in fp32 alone.
+separately (rounding_noise.py), because most studies train in fp32 alone.
 """
 
 import argparse

@@ -2,13 +2,13 @@
 Simulate the rounding of bf16, tf32 and fp16 in the reference, to learn how far a correct framework may be off.
 
 Mixed precision keeps parameters, losses and running statistics in float32 and everything between the layers in bf16 or
-float16, forwards and backwards. While `Rounded` is open, every result of PyTorch's float64 kernels is therefore rounded
-to the significant bits of bf16 (8), or of float16 and TF32 (11), except the loss, which NumPy computes. This rounding
-is stochastic: it errs by up to one unit in the last place instead of half a unit, so that the simulated noise is about
-1.4 times that of a framework. Weights are rounded to nearest where layers multiply by them, as frameworks cast them:
-their errors are the same for all images and do not cancel in a mean. The range remains that of float64; values of the
-gate's tasks are far from the limits of bf16's range, which is that of float32, and loss scaling keeps gradients in the
-range of float16.
+float16, forwards and backwards. While `SimulatedRounding` is open, every result of PyTorch's float64 kernels is
+therefore rounded to the significant bits of bf16 (8), or of float16 and TF32 (11), except the loss, which NumPy
+computes. This rounding is stochastic: it errs by up to one unit in the last place instead of half a unit, so that the
+simulated noise is about 1.4 times that of a framework. Weights are rounded to nearest where layers multiply by them, as
+frameworks cast them: their errors are the same for all images and do not cancel in a mean. The range remains that of
+float64; values of the gate's tasks are far from the limits of bf16's range, which is that of float32, and loss scaling
+keeps gradients in the range of float16.
 
 The noise of 11 bits is usually more than an eighth of that of 8 bits: the number of ReLU inputs that rounding moves to
 the other side of zero is proportional to the rounding, and the noise to the square root of that number.

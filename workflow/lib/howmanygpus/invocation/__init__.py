@@ -1,8 +1,6 @@
 """
-Messages to the user of one call of Snakemake: why jobs wait, why they failed, and what to do at the end.
+One call of Snakemake: the object that the rules use, passes, an executor for SLURM, failures, signals and messages.
 
-What a call does around Snakemake: the object that the rules use, an executor for SLURM, failures, signals, and patches.
-
-Functions of Snakemake are replaced in `planning` alone. docs/upstream.md describes each problem for the maintainers,
+Functions of Snakemake are replaced in `patches` alone. docs/upstream.md describes each problem for the maintainers,
 with a minimal example.
 """

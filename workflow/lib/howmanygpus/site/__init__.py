@@ -1,5 +1,1 @@
-"""
-Compares what jobs request with what the cluster offers, and decides what further attempts request.
-
-One machine or cluster.
-"""
+"""One machine or cluster: what it offers, what jobs request there, how they ended, and its environments."""

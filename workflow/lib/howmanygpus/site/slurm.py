@@ -1,5 +1,5 @@
 """
-The client of SLURM: no other module runs SLURM's commands.
+The client of SLURM: no other module asks or commands it. Only `srun` starts processes elsewhere.
 
 Each function asks one question or gives one command, with a deadline, and raises SlurmError without an answer. All
 times are seconds since 1970. squeue and scontrol ask the controller, which forgets a job minutes after its end; sacct
@@ -60,7 +60,7 @@ QUEUE = {
 DATABASE = {
     "JobIDRaw": "id",
     "State": "state",
-    "InitialWeights": "started_at",
+    "Start": "started_at",
     "End": "ended_at",
     "Timelimit": "time_limit",
     "NodeList": "nodes",

@@ -7,11 +7,11 @@ A family's folder contains
 - `family.py`: what all strategies share, such as the network around a model, weights, optimizers and precision.
 - one file per strategy, whose BACKEND fulfils the contract in measure/loop/backend.py.
 - `loader.py` or the like: the framework's own loader of images, for studies that compare loaders.
+- `losses.py`: the loss of a step. `number_formats.py`: formats of numbers, read back for the parity gate.
+- `own_model.py`, if users can write a model for the family: how it is built from their file.
 
-`losses/` has the loss of each family, one file each.
-
-The files beside the families are mechanisms that several strategies share: copying.py, horovod.py, kvstore.py,
-mirrored.py. The sizes and padding that layers take are defined in geometry.py.
+Files beside the families: horovod.py, which several families share, and geometry.py, which defines the sizes and
+padding that layers take.
 
 The first argument of a layer that has weights is a `LayerContext` (`layers/context.py`). It holds the kind of batch
 normalisation and what a family's framework needs besides, for example flax's dtype. A model's `build` receives the

@@ -1,8 +1,8 @@
 """
 The formats of numbers that a framework trains with, read back from the framework for the parity gate.
 
-`read(backend, batch)` of a family's file returns `Numbers`. batch: this process's first batch, (images, targets) in the
-host's memory. It is called during the training, and changes nothing.
+`read(backend, batch)` of a family's file returns `NumberFormats`. batch: this process's first batch, (images, targets)
+in the host's memory. It is called during the training, and changes nothing.
 """
 
 from dataclasses import dataclass, field

@@ -12,7 +12,7 @@ TOLD = STATE / "told"
 
 
 def print_to_call(message: str, told: Path = TOLD) -> None:
-    """Print a message on the screen of the call of which this process is a job, see calls.print_job_messages."""
+    """Print a message on the screen of this process's call; see site.jobs.invocations.print_job_messages."""
     path = told / os.environ.get(VARIABLE, "")
     if path.is_file():
         with open(path, "a") as file:

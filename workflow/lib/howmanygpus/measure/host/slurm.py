@@ -22,7 +22,7 @@ def read_job() -> dict | None:
 def restore_environment(spec: LaunchSpec, placement: Placement) -> dict[str, str]:
     """Return the variables by which mpirun finds the nodes of its job, which were removed from the job's environment.
 
-    See howmanygpus.invocation.one_snakemake for the reason.
+    See howmanygpus.invocation.executor for the reason.
     """
     job = json.loads(os.environ[JOB])
     nodes = ",".join(job["nodes"][: spec.num_nodes])

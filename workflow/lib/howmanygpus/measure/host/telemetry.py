@@ -89,7 +89,7 @@ class Telemetry:
     """Sample every source each `interval_s` seconds in a thread, until the block is left.
 
     If a source fails, the traceback is left beside the file, and `find_problem` tells. If a sample is late although
-    the thread did not wait for a core, everything on this node may have been frozen, and `find_gaps` tells.
+    the thread did not wait for a core, everything on this node may have been frozen, and `compute_longest_gap` tells.
     """
 
     def __init__(self, path: Path, sources: list, node: int = 0, interval_s: float = 1.0):

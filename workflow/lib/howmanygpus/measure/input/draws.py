@@ -60,7 +60,7 @@ class Augmentation(NamedTuple):
 
 @dataclass(frozen=True)
 class Augmentations:
-    """How each of several images is changed: the fields of Change as arrays, bool and int64 (count,).
+    """How each of several images is changed: the fields of Augmentation as arrays, bool and int64 (count,).
 
     size: int64 (count, 2), or None if no crop is resized.
     """

@@ -39,8 +39,8 @@ class OlderResultsError(Exception):
 class Owner:
     """Owner of an attempt: the folder and the call that made it, and its job of SLURM or its process.
 
-    folder_id: see calls.identify_folder. call: name of the call; None if it has not announced itself. job: None if the
-    attempt is no job of its own.
+    folder_id: see site.jobs.invocations.identify_folder. call: name of the call; None if it has not announced itself.
+    job: None if the attempt is no job of its own.
     """
 
     folder: str
