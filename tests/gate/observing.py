@@ -37,7 +37,17 @@ CODE = (
 """The code of a copy of workflow/lib/ that can change what is observed."""
 JUDGING = ("allowances", "judge", "page")
 """Modules of gate/ that judge what was observed."""
-OF_REFERENCE = ("cross_entropy", "own", "rates", "reference", "relus", "rounding", "rounding_noise", "shards")
+OF_REFERENCE = (
+    "cross_entropy",
+    "own",
+    "own_folder",
+    "rates",
+    "reference",
+    "relus",
+    "rounding",
+    "rounding_noise",
+    "shards",
+)
 """Modules of gate/ that compute a reference, and that no framework executes."""
 PATHS = ("model_file", "model_folder")
 """What cells have that is a path."""

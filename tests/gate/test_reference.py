@@ -111,13 +111,13 @@ print(np.abs(single / exact - 1).max(), len(distances), min(distances), max(dist
 ROUNDING = """
 import numpy as np
 import torch
-from howmanygpus.gate import noise
-from howmanygpus.gate.rounding import Rounded
+from howmanygpus.gate import rounding_noise
+from howmanygpus.gate.rounding import SimulatedRounding
 
 torch.set_num_threads(1)
 weights = torch.full((1, 1, 1, 1), 1 + 2.0**-9, dtype=torch.float64)
 x = torch.ones(1, 1, 50, 50, dtype=torch.float64, requires_grad=True)
-with Rounded("bf16", 1):
+with SimulatedRounding("bf16", 1):
     result = torch.nn.functional.conv2d(x, weights)
     result.sum().backward()
     scaled = (x * weights).detach()
@@ -129,13 +129,13 @@ def compute(*_, arithmetic=None, skipped_step=None):
     precision = "float64" if arithmetic is None else arithmetic.precision
     return {"array": np.array([differences[precision].pop(0)])}
 
-noise.compute = compute
-noise.Rounded = lambda precision, seed: type("Arithmetic", (), {"precision": precision})
-measured = noise.measure(None, None, {}, 1, {"array": np.zeros(1)}, [1, 2])
+rounding_noise.compute = compute
+rounding_noise.SimulatedRounding = lambda precision, seed: type("Arithmetic", (), {"precision": precision})
+measured = rounding_noise.measure(None, None, {}, 1, {"array": np.zeros(1)}, [1, 2])
 print(*(f"{name}={array.item():.4f}" for name, array in measured.items()))
 resnet44, large = 658_586, 25_600_000
 cases = [(50_000, (224, 224, 3)), (resnet44, (8, 8, 3)), (resnet44, (32, 32, 3)), (large, (8, 8, 3))]
-print(*(len(noise.choose_seeds(*case)) for case in cases))
+print(*(len(rounding_noise.choose_seeds(*case)) for case in cases))
 """
 
 

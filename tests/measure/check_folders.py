@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from howmanygpus.gate.own import FolderError, check_folder
+from howmanygpus.gate.own_folder import FolderError, check_folder
 from howmanygpus.gate.relus import GatedRelu, RefuseTorchRelus
 from howmanygpus.gate.task import draw_task_weights
 from howmanygpus.measure.frameworks.torch.layers.relu import replace_relu

@@ -48,9 +48,12 @@ def train(backend, **own):
     given = SimpleNamespace(num_processes=1, data=data, **own)
     given.spec = SimpleNamespace(global_batch_size=2, steps=2, device_kind="cpu")
     given.model = SimpleNamespace(fit=lambda dataset, callbacks, **_: fitted.extend([dataset, *callbacks]))
-    given.prefetch_to_devices = lambda dataset, depth: fed.append(dataset) or backend.prefetch_to_devices(given,
-    dataset, depth) given._arriving_batches = lambda loop: backend._arriving_batches(given, loop) backend.train(given,
-    loop) return fitted
+    given.prefetch_to_devices = lambda dataset, depth: (
+        fed.append(dataset) or backend.prefetch_to_devices(given, dataset, depth)
+    )
+    given._arriving_batches = lambda loop: backend._arriving_batches(given, loop)
+    backend.train(given, loop)
+    return fitted
 
 host = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * 2)

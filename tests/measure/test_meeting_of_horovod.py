@@ -34,7 +34,7 @@ def assign_late(*hosts):
 horovod.get_host_assignments = assign_late
 early = threading.Thread(target=announce)
 early.start()
-horovod.meet(make_spec(num_nodes=2))
+horovod.join(make_spec(num_nodes=2))
 early.join()
 print(request("GET").decode())
 """

@@ -5,7 +5,7 @@ from pathlib import Path
 from project import LISTED, RUNS, run_snakefile, study
 
 SNAKEFILE = """
-from howmanygpus.invocation import planning
+from howmanygpus.invocation import patches
 
 {patch}
 
@@ -36,7 +36,7 @@ def run(folder: Path, patch: str) -> set[str]:
 
 
 def test_missing_files_behind_an_ancient_one_are_made(tmp_path):
-    assert run(tmp_path, "planning.apply()") == {"first.txt", "second.txt", "third.txt"}
+    assert run(tmp_path, "patches.apply()") == {"first.txt", "second.txt", "third.txt"}
 
 
 def test_snakemake_alone_does_not_make_them(tmp_path):

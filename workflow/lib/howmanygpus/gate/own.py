@@ -6,133 +6,36 @@ compared with one device that takes their shares one after the other and adds th
 compared then. The effect of float32 rounding is measured by a second computation from slightly changed weights, and
 that of reduced precision by a third one in bf16. The noise of bf16 is also used for tf32 and fp16, although theirs is
 less: how many ReLU inputs of a small model they move to the other side of zero is a matter of chance.
-
-The gate's reference of a user's folder is computed from its torch.py, which is checked here against parameters.py.
 """
 
 import argparse
 import dataclasses
-import importlib
 import json
 import math
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors.numpy import load_file, save_file
-from torch import nn
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.gate import process
-from howmanygpus.gate.relus import RefusedReluError
 from howmanygpus.gate.task import (
     GLOBAL_BATCH_SIZE,
     LARGE,
     NOISES,
     NUM_TRAIN,
     OPTIMIZERS,
-    compute_keys,
     draw_data,
-    draw_task_weights,
     make_spec,
     write_task,
 )
 from howmanygpus.gate.task_forms import Variation
-from howmanygpus.measure.frameworks.torch.family import AXES_TO_TORCH, torch_name
-from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
 from howmanygpus.measure.loop.backend import UnsupportedError
 from howmanygpus.measure.loop.schedule import count_steps_per_epoch, learning_rates
 from howmanygpus.measure.models.initialization import is_trainable
-from howmanygpus.measure.models.own import PACKAGE, PLAIN, add_folder
+from howmanygpus.measure.models.own import PLAIN
 from howmanygpus.measure.spec import RunSpec
-
-COUNTER = "num_batches_tracked"
-
-
-class FolderError(Exception):
-    """The user's torch.py is wrong. The message names the file, what is wrong, and what to do."""
-
-
-def check_or_exit(folder: str, image_shape: tuple[int, int, int], num_classes: int, options: dict) -> None:
-    """Let the folder be imported, and end with the error of torch.py if it is wrong.
-
-    folder: empty for a network of the workflow, for which nothing is checked here.
-    """
-    if not folder:
-        return
-    add_folder(folder)
-    weights = draw_task_weights(Path(folder).name, image_shape, num_classes, **options)
-    try:
-        check_folder(folder, image_shape, num_classes, options, weights)
-    except FolderError as error:
-        # The traceback of the user's code says where; the last line says what to do.
-        if error.__cause__ is not None:
-            sys.excepthook(type(error.__cause__), error.__cause__, error.__cause__.__traceback__)
-        sys.exit(str(error))
-
-
-def check_folder(
-    folder: str, image_shape: tuple[int, int, int], num_classes: int, options: dict, weights: dict[str, np.ndarray]
-) -> None:
-    """Raise FolderError unless torch.py builds a model with the arrays `weights` that can be trained."""
-    file = str(Path(folder, "torch.py"))
-    module = _call(file, "cannot be imported", importlib.import_module, f"{PACKAGE}.{Path(folder).name}.torch")
-    context = LayerContext("local", 1)
-    model = _call(file, "has a build that raised", module.build, image_shape, num_classes, context, **options)
-    if not isinstance(model, nn.Module):
-        raise FolderError(f"{file}: build returned {type(model).__name__}; return a torch.nn.Module")
-    _check_arrays(file, model, weights)
-    images = np.random.default_rng(0).integers(0, 256, (2, *image_shape), dtype=np.uint8)
-    keys = [torch.from_numpy(each) for each in compute_keys(model, images, 1)]
-    x = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
-    logits = _call(file, "has a model that raised", model.train(), x, *keys)
-    if not isinstance(logits, torch.Tensor) or logits.shape != (2, num_classes):
-        found = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
-        raise FolderError(f"{file}: the model returned {found} for 2 images; return logits {(2, num_classes)}")
-    if not torch.isfinite(logits).all():
-        raise FolderError(f"{file}: the model returned logits that are not finite; correct it or its initial weights")
-    if logits.requires_grad:
-        logits.sum().backward()
-    if unused := [name for name, parameter in model.named_parameters() if parameter.grad is None]:
-        raise FolderError(f"{file}: {', '.join(unused[:3])} take no part in the logits; remove them, or train them")
-
-
-def _check_arrays(file: str, model: nn.Module, weights: dict[str, np.ndarray]) -> None:
-    """Raise FolderError unless the model has the arrays of parameters.py under PyTorch's names, in its layouts."""
-    shapes = {name: tuple(array.transpose(AXES_TO_TORCH.get(array.ndim)).shape) for name, array in weights.items()}
-    expected = {torch_name(name): (name, shape) for name, shape in shapes.items()}
-    found = {name: tuple(each.shape) for name, each in model.state_dict().items() if not name.endswith(COUNTER)}
-    for name, (canonical, shape) in expected.items():
-        if name not in found:
-            raise FolderError(f"{file}: the model lacks {name}, which is {canonical} of parameters.py; {_name(name)}")
-        if found[name] != shape:
-            remedy = "correct one of them; a kernel of parameters.py is (height, width, in, out) or (in, out)"
-            problem = f"{name} has shape {found[name]}, and {canonical} of parameters.py means {shape}"
-            raise FolderError(f"{file}: {problem}; {remedy}")
-    if others := sorted(found.keys() - expected.keys()):
-        remedy = "add them there under the layer's name with .kernel, .bias, .scale, .offset, .mean or .variance"
-        raise FolderError(f"{file}: the model has {', '.join(others[:3])}, not in parameters.py; {remedy}")
-    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
-    for name, (canonical, _) in expected.items():
-        if is_trainable(canonical) and name not in trained:
-            raise FolderError(f"{file}: {name} needs no gradient; train all of the model, as the other families do")
-
-
-def _name(name: str) -> str:
-    return f"register the layer as {name.rpartition('.')[0]} or correct the name there"
-
-
-def _call(file: str, problem: str, function: Callable, *values, **options):
-    try:
-        return function(*values, **options)
-    except RefusedReluError as error:
-        raise FolderError(f"{file}: {error}") from None
-    except (Exception, SystemExit) as error:
-        raise FolderError(f"{file} {problem}: {type(error).__name__}: {error}; correct it") from error
-
 
 OFF = 2.0**-22
 """Relative change of the weights in the second computation: two units in the last place."""

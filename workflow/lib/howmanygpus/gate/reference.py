@@ -26,7 +26,7 @@ import torch
 from safetensors.numpy import save_file
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.gate.own import check_or_exit
+from howmanygpus.gate.own_folder import check_or_exit
 from howmanygpus.gate.rates import compute_rates
 from howmanygpus.gate.relus import GatedRelu, Halving, Measuring, RefuseTorchRelus, Watcher
 from howmanygpus.gate.shards import Reference

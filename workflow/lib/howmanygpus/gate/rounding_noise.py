@@ -12,7 +12,7 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.gate.own import check_or_exit
+from howmanygpus.gate.own_folder import check_or_exit
 from howmanygpus.gate.reference import Arrays, compute, read_arguments, write_for_devices
 from howmanygpus.gate.relus import GatedRelu
 from howmanygpus.gate.rounding import SimulatedRounding
