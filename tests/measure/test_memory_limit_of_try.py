@@ -11,6 +11,7 @@ from howmanygpus.measure.largest.bisecting import FITS, OUT_OF_MEMORY
 from howmanygpus.measure.largest.tries import TryData, do_try
 from howmanygpus.measure.models.initialization import draw_weights
 from howmanygpus.measure.models.small_cnn.parameters import parameters
+from howmanygpus.site.jobs.endings import explain_crash
 from howmanygpus.study.largest.search import complete_try
 from project import ROOT
 
@@ -36,6 +37,7 @@ def test_a_limit_of_memory_is_an_outcome(batch, expected, environment_python, tm
         placement={},
         deadline_s=1200.0,
         memory_bytes=LIMIT_BYTES,
+        explain=explain_crash,
     )
     assert ended.outcome == expected, ended
     assert not folder.exists() and dict(os.environ) == before
