@@ -18,7 +18,7 @@ def assign_devices(spec, bind_cores=True):
     return Assignment([[cores[device % len(cores)]] for device in range(spec.devices_per_node)], [])
 """
 """Code appended to measure/host/devices.py of a copy: devices share the cores that there are."""
-EIGHT_CORES = "\n\ndef _count_cores() -> int:\n    return 8\n"
+EIGHT_CORES = "\n\ndef count_cores() -> int:\n    return 8\n"
 """Code appended to site/machine.py of a copy: the machine then has eight devices."""
 RATES = {
     "sleeping/base/gpus1_": {"step_s": 0.06},

@@ -17,13 +17,13 @@ from project import ROOT
 COMMANDS = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo")
 SNAKEFILE = """
 from howmanygpus.invocation.submitted_jobs import find_older_jobs
-from howmanygpus.invocation import executor, interrupting, states
+from howmanygpus.invocation import executor, interrupting, job_states
 from howmanygpus.invocation.failing import Failures
 from howmanygpus.site.jobs.invocations import announce
 from snakemake.logging import logger
 
 executor.FIRST_PAUSE_S, executor.MAX_PAUSE_S, executor.POLL_S, executor.PAUSE_GROWTH_S = 0.2, 0.5, 0.1, 0
-states.SILENT_S, states.REPORT_S, states.PATIENCE_S = 3, 600, 20
+job_states.SILENT_S, job_states.REPORT_S, job_states.PATIENCE_S = 3, 600, 20
 executor.adopt()
 
 onstart:
