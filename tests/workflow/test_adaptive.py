@@ -15,7 +15,7 @@ SHARED_CORES = """
 
 def assign_devices(spec, bind_cores=True):
     cores = list_cores()
-    return Assignment([[cores[device % len(cores)]] for device in range(spec.devices_per_node)], [])
+    return DeviceAssignment([[cores[device % len(cores)]] for device in range(spec.devices_per_node)], [])
 """
 """Code appended to measure/host/devices.py of a copy: devices share the cores that there are."""
 EIGHT_CORES = "\n\ndef count_cores() -> int:\n    return 8\n"
