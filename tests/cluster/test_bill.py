@@ -5,6 +5,7 @@ import re
 import pytest
 
 from howmanygpus.report.files import read_table
+from howmanygpus.site.slurm import list_accounted
 from project import study
 from slurm.cluster import GPUS_PER_NODE, wait_for
 from slurm.project import ClusterProject
@@ -69,6 +70,13 @@ def billed(cluster, prepared, tmp_path_factory, environment_record):
 def told(billed, cluster):
     """Return the device-hours of both calls by SLURM's accounting. Tests that make another call ask for it before."""
     return count_device_hours(cluster)
+
+
+def test_the_client_asks_the_database_for_fields_that_it_has(told, cluster, monkeypatch):
+    for name, value in cluster.environment().items():
+        monkeypatch.setenv(name, value)
+    jobs = list_accounted(list(told))
+    assert {job.id for job in jobs} == set(told) and all(job.started_at < job.ended_at for job in jobs)
 
 
 def test_the_table_has_every_job_with_devices_and_the_total_of_slurms_accounting(billed, told):

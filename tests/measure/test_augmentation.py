@@ -110,7 +110,7 @@ SETTINGS = {"crop": CROP, "padded": PADDED, "resized": RESIZED}
 
 @pytest.mark.parametrize(("size", "channels", "how"), CASES)
 def test_batches_match_a_plain_reference(size, channels, how):
-    """With any number of workers and processes."""
+    """The number of workers and processes changes no batch."""
     stored = make_data(num_train=37, image_shape=(*size, channels))
     spec = make_spec(num_gpus=4, epochs=2, seed=5, **SETTINGS[how])
     expected, data = load_plainly(spec, stored), crop_data(stored, spec.crop_size)

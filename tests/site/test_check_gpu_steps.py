@@ -25,12 +25,13 @@ PAGE = "results/parity/parity.html"
 
 @pytest.fixture
 def command(monkeypatch, tmp_path):
-    """Return the script as a module, in a folder that has nothing of the project but the pins."""
+    """Return the script as a module, in a folder that has nothing of the project but its code and pins."""
     script = spec_from_file_location("check_gpu", ROOT / "workflow" / "scripts" / "check_gpu.py")
     module = module_from_spec(script)
     script.loader.exec_module(module)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "envs").symlink_to(ROOT / "envs")
+    for name in ("envs", "workflow"):
+        (tmp_path / name).symlink_to(ROOT / name)
     return module
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -65,7 +66,7 @@ def test_a_wait_names_the_holder_its_work_and_its_start_at_once(folder, monkeypa
     assert waiting.startswith("results/runs/ours: ")
     for word in (f"process {holder.pid} ", str(folder), "results/runs/theirs"):
         assert word in waiting
-    since = next(word for word in waiting.replace(",", " ").split() if word.startswith("20"))
+    since = next(word for word in waiting.replace(",", " ").split() if re.match(r"20\d\d-", word))
     assert abs(datetime.fromisoformat(since) - started) < timedelta(seconds=60)
 
 

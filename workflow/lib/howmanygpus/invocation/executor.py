@@ -191,7 +191,8 @@ class Executor(plugin.Executor):
                 continue
             has_ended = True
         is_soon = has_ended or any(job.external_jobid not in states for job in active_jobs)
-        longer_s = min(self.next_seconds_between_status_checks + PAUSE_GROWTH_S, LONGEST_QUESTION_PAUSE_S)  # type: ignore[has-type]
+        pause_s: float = self.next_seconds_between_status_checks  # type: ignore[has-type]
+        longer_s = min(pause_s + PAUSE_GROWTH_S, LONGEST_QUESTION_PAUSE_S)
         self.next_seconds_between_status_checks = settings.init_seconds_before_status_checks if is_soon else longer_s
 
     def _succeed(self, job_info: SubmittedJobInfo) -> None:
