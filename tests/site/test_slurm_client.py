@@ -99,6 +99,14 @@ def test_a_job_about_which_nobody_answers_is_an_error(program):
         slurm.look_up("7")
 
 
+@pytest.mark.parametrize("database", [AWAY, show("")], ids=["silent", "without the job"])
+def test_a_garbled_answer_of_the_controller_does_not_end_a_job(program, database):
+    program("scontrol", show("JobId=7 JobName=grid"))
+    program("sacct", database)
+    with pytest.raises(SlurmError, match="scontrol"):
+        slurm.look_up("7")
+
+
 def test_the_queue_is_read_with_names_and_comments_that_have_bars_or_no_utf8(program):
     line = b"7|PENDING|2026-10-20T10:00:00|N/A|1:00|n1|Priority|gpu|run_%s_mine|a|b"
     program("squeue", b"cat <<'END'\nCLUSTER: one\na banner\n" + line % LATIN + b"\nEND\n")
