@@ -2,7 +2,7 @@
 # make test        tests all parts, and the demo in its two frameworks, on all cores; WORKERS sets the number of processes
 # make test-frameworks, make test-all: tests every framework; tests everything, on a cluster too
 # make check       runs the linters, the import contracts and the type checker
-# make resolve     has uv resolve the pins of every environment, GPU environments included, without installing them
+# make locks       has uv lock the packages of every environment, GPU environments included, without installing them
 # make references  writes the generated tables of documents and docs/parity.md
 # make check-gpu   checks a GPU in every framework that a Python of this machine has; docs/gpu.md says how
 # make wheelhouse  fills a folder with the wheels for check-gpu on a machine without a network
@@ -44,7 +44,7 @@ SITE_HAS ?=
 FRAMEWORKS ?=
 STEPS ?=
 
-.PHONY: demo test test-frameworks test-all check resolve references adopt check-gpu wheelhouse
+.PHONY: demo test test-frameworks test-all check locks references adopt check-gpu wheelhouse
 
 demo: $(INSTALLED)
 	@# After Ctrl-C some shells would go on with the else branch.
@@ -73,8 +73,8 @@ check: $(TESTABLE)
 	python -m mypy
 	python workflow/scripts/lint_rules.py
 
-resolve: $(INSTALLED)
-	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/resolve_environments.py
+locks: $(INSTALLED)
+	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/lock_environments.py
 
 references: $(TESTABLE)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/write_references.py
@@ -108,16 +108,16 @@ adopt:
 	@PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/adopt_results.py --source "$$FROM"
 
 # flock(1) takes the lock, so that two calls at once build one environment: nothing is installed yet that could lock.
-$(INSTALLED): envs/workflow.txt
+$(INSTALLED): envs/workflow.txt envs/locks/workflow.txt
 	$(CHECK_PYTHON)
 	@mkdir -p "$(CACHE)/environments"
 	PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" \
-		$(PYTHON) workflow/scripts/build_environment.py --name workflow --pins $< --link $(VENV)
+		$(PYTHON) workflow/scripts/build_environment.py --name workflow --pins $^ --link $(VENV)
 	@touch $@
 
 # The lock keeps two calls at once from installing into one environment.
 $(TESTABLE): envs/development.txt $(INSTALLED)
 	PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" "$$(realpath $(VENV))"/bin/python -c \
 		"import sys; from howmanygpus.site.environments.uv import install_packages; install_packages(sys.executable, sys.argv[1:])" \
-		--requirement envs/workflow.txt --requirement $<
+		--requirement envs/workflow.txt --requirement $< --constraint envs/locks/workflow.txt
 	@touch $@

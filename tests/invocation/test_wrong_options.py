@@ -77,8 +77,8 @@ def test_wheelhouse_refuses_a_wrong_value_before_it_fetches(tmp_path, variable, 
     assert not list((tmp_path).rglob("*.whl"))
 
 
-def test_an_unknown_environment_to_resolve_is_refused():
-    command = [sys.executable, str(SCRIPTS / "resolve_environments.py"), "pytorch"]
+def test_an_unknown_environment_to_lock_is_refused():
+    command = [sys.executable, str(SCRIPTS / "lock_environments.py"), "pytorch"]
     environment = os.environ | {"PYTHONPATH": "workflow/lib"}
     refused = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert refused.returncode == 2 and "did you mean pytorch-cpu? There are chainer-cpu, " in refused.stderr

@@ -14,7 +14,9 @@ import pytest
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.environments import build, find
 from howmanygpus.site.environments.existing import link
-from howmanygpus.site.environments.pins import list_pin_files, read_requirements
+from howmanygpus.site.environments.lock import MORE, UNHASHED
+from howmanygpus.site.environments.pins import is_lock, list_pin_files, read_requirements
+from howmanygpus.site.environments.wheelhouse import normalize
 from project import ROOT
 
 NAMES = sorted({name for entry in FRAMEWORKS.values() for name in entry.environments.values()})
@@ -39,8 +41,23 @@ def test_every_environment_is_pinned_exactly_and_can_run_the_measured_side(name,
     assert Path("envs/measured.txt") in list_pin_files(name)
     for path in list_pin_files(name):
         for line in read_requirements(ROOT / path):
-            if not line.startswith(("-r ", "--")):
+            if not is_lock(path) and not line.startswith(("-r ", "--")):
                 assert EXACT.fullmatch(line), f"{path}: {line}"
+
+
+@pytest.mark.parametrize("name", [*NAMES, "workflow"])
+def test_the_lock_of_an_environment_has_its_pins_and_hashes_of_all_that_they_need(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    *pins, lock = [*MORE.get(name, []), *list_pin_files(name)]
+    assert is_lock(lock), "make locks"
+    locked = [line.split(" --hash=") for line in read_requirements(lock)]
+    versions = {normalize(requirement): requirement.split(" ;")[0] for requirement, *_ in locked}
+    for path in pins:
+        for line in read_requirements(path):
+            if "==" in line:
+                assert versions[normalize(line)].split("==")[1] == line.split("==")[1], f"{path}: {line}: make locks"
+    assert {normalize(requirement) for requirement, *hashes in locked if not hashes} <= {*UNHASHED}
+    assert len(versions) > sum(len(read_requirements(path)) for path in pins) / 2 > 2
 
 
 def test_only_an_environment_is_replaced_by_a_link(tmp_path):

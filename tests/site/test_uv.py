@@ -1,9 +1,12 @@
 """uv takes packages from where pip is configured to take them, and says so if it finds none there."""
 
+import hashlib
 import sys
+import zipfile
 
 import pytest
 
+from howmanygpus.site.environments import build
 from howmanygpus.site.environments.uv import install_packages, read_pip_settings, translate
 
 FILE = """
@@ -64,3 +67,32 @@ def test_a_wrong_index_is_named_with_the_place_where_it_is_set(configured, monke
     assert "no-such-package==1" in str(error.value) and "--default-index http://127.0.0.1:9/simple" in str(error.value)
     assert "pip config list" in str(error.value)
     assert "127.0.0.1:9" in capfd.readouterr().err
+
+
+def write_wheel(folder, name):
+    """Write a wheel without any module, and return its SHA-256."""
+    path, info = folder / f"{name}-1.0-py3-none-any.whl", f"{name}-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(f"{info}/RECORD", "")
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_a_file_that_is_not_the_locked_one_is_not_installed(is_other, configured, monkeypatch, capfd):
+    for name in VARIABLES:
+        monkeypatch.delenv(name)
+    (configured / "pip.conf").write_text(f"[global]\nfind-links = {configured}\nindex-url = file://{configured}\n")
+    pins, lock = configured / "toy.txt", configured / "locks" / "toy.txt"
+    lock.parent.mkdir()
+    pins.write_text("toy==1.0\n")
+    digest = write_wheel(configured, "toy")
+    lock.write_text(f"toy==1.0 \\\n    --hash=sha256:{'0' * 64 if is_other else digest}\n")
+    if is_other:
+        with pytest.raises(SystemExit, match="toy"):
+            build.install(configured / "environment", [pins, lock])
+        assert "Hash mismatch" in capfd.readouterr().err
+    else:
+        build.install(configured / "environment", [pins, lock])
+        assert "toy==1.0" in build.list_packages(configured / "environment" / "bin" / "python")

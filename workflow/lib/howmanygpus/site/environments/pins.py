@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 
 FOLDER = Path("envs")
+LOCKS = FOLDER / "locks"
+"""Folder of the files that `make locks` writes: all packages of an environment with their hashes, as constraints."""
 COMMENT = re.compile(r"(^|\s)#.*$")
 """A comment in pip's requirements file format: `#` begins it at the start of a line or after a space."""
 HOROVOD = "horovod-"
@@ -36,13 +38,17 @@ def hash_requirements(paths: list[Path], *more: str) -> str:
 
 
 def list_pin_files(environment: str) -> list[Path]:
-    """Return an environment's requirements files: its own, the included ones, and its build requirements."""
+    """Return an environment's requirements files: its own, the included ones, its build requirements and its lock."""
     paths = [FOLDER / f"{environment}.txt"]
     for path in paths:
         included = (line.split()[1] for line in read_requirements(path) if line.startswith("-r "))
         paths += [FOLDER / name for name in included]
-    build = FOLDER / f"{environment}.build.txt"
-    return [*paths, *([build] if build.exists() else [])]
+    more = FOLDER / f"{environment}.build.txt", LOCKS / f"{environment}.txt"
+    return [*paths, *(path for path in more if path.exists())]
+
+
+def is_lock(path: Path) -> bool:
+    return path.parent.name == LOCKS.name
 
 
 def read_newest_python(pins: list[Path]) -> tuple[int, int] | None:
@@ -52,9 +58,10 @@ def read_newest_python(pins: list[Path]) -> tuple[int, int] | None:
 
 
 def split_pins(pins: list[Path]) -> tuple[list[Path], list[Path]]:
-    """Return (the build requirements, which are installed first; all other pins)."""
+    """Return (the build requirements, which are installed first; all other pins), each with the lock."""
     first = [path for path in pins if path.name.endswith(".build.txt")]
-    return first, [path for path in pins if path not in first]
+    others = [path for path in pins if path not in first]
+    return [*first, *filter(is_lock, pins)] if first else [], others
 
 
 def find_requirement(name: str, pins: list[Path]) -> str:
@@ -67,8 +74,8 @@ def find_requirement(name: str, pins: list[Path]) -> str:
 
 
 def as_options(pins: list[Path]) -> list[str]:
-    """Return requirements files as options of pip and of uv."""
-    return [word for path in pins for word in ("--requirement", str(path))]
+    """Return requirements files and locks as options of pip and of uv."""
+    return [word for path in pins for word in ("--constraint" if is_lock(path) else "--requirement", str(path))]
 
 
 def resolve_horovod_base(environment: str) -> str | None:

@@ -68,13 +68,30 @@ def translate(settings: dict[str, str]) -> tuple[list[str], dict[str, str]]:
     # pip takes the best version of all indexes, uv by default that of the first index that has the package.
     options = ["--index-strategy", "unsafe-best-match"]
     if settings.get("no-index", "").lower() in ("1", "yes", "true", "on", "y", "t"):
-        options += ["--no-index"]
+        # Some wheels in the folder were built from source, so that no lock has their hashes.
+        options += ["--no-index", "--no-verify-hashes"]
     if index := settings.get("index-url"):
         options += ["--default-index", index]
     for name, option in LISTS.items():
         for value in settings.get(name, "").split():
             options += [option, str(Path(value).expanduser()) if value.startswith("~") else value]
     return options, {variable: settings[name] for name, variable in VARIABLES.items() if settings.get(name)}
+
+
+def compile_requirements(pins: list[Path], locked: Path, more: list[str], uv: Uv = OWN) -> bool:
+    """Write all packages that requirements need, with versions and hashes, to `locked`; return whether uv could.
+
+    Versions that are in `locked` already are kept. more: further options of `uv pip compile`.
+    """
+    settings = read_pip_settings(uv.python)
+    # Others lack this machine's folders of wheels, and need not obey its constraints.
+    options, variables = translate(
+        {name: settings[name] for name in settings if name not in ("find-links", "constraint")}
+    )
+    command = [str(uv.path), "pip", "compile", "--quiet", "--no-config", "--generate-hashes", "--no-header"]
+    command += ["--no-annotate", *options, *more, *map(str, pins), "--output-file", str(locked)]
+    environment = {"UV_CACHE_DIR": str(resolve_cache_root() / "uv")} | os.environ | variables
+    return not subprocess.run(command, env=environment, stdout=subprocess.DEVNULL).returncode
 
 
 def install_packages(python: Path | str, words: list[str], uv: Uv = OWN) -> None:

@@ -13,14 +13,14 @@ from howmanygpus.files import atomic_folder, hold_lock
 from howmanygpus.site.environments.build import create, hash_pins
 from howmanygpus.site.environments.cache import resolve_cache
 from howmanygpus.site.environments.horovod import download_source
-from howmanygpus.site.environments.pins import as_options, split_pins
+from howmanygpus.site.environments.pins import as_options, is_lock, read_requirements, split_pins
 from howmanygpus.site.environments.uv import install_packages
 
 
 def fetch(pins: list[Path], tools: list[Path], source: Path | None, folder: Path) -> None:
     """Fetch the wheels of all pins and tools, and the source, into `folder`, which appears whole or not at all."""
-    first, others = split_pins(pins)
     with atomic_folder(folder) as partial, tempfile.TemporaryDirectory() as scratch:
+        first, others = split_pins([_drop_hashes(path, Path(scratch)) if is_lock(path) else path for path in pins])
         pip, python = create(scratch), Path(scratch, "bin", "python")
         wheel = [*pip, "wheel", "--wheel-dir", str(partial)]
         if first:
@@ -32,6 +32,14 @@ def fetch(pins: list[Path], tools: list[Path], source: Path | None, folder: Path
             subprocess.run([*wheel, *as_options(tools)], check=True)
             install_packages(python, as_options(tools))
             download_source(f"{scratch}/bin", source, partial)
+
+
+def _drop_hashes(lock: Path, scratch: Path) -> Path:
+    """Return a copy of a lock without hashes, because with any, pip demands one of every requirement."""
+    path = scratch / "locks" / lock.name
+    path.parent.mkdir()
+    path.write_text("".join(f"{line.partition(' --hash')[0]}\n" for line in read_requirements(lock)))
+    return path
 
 
 def fetch_wheels(name: str, pins: list[Path], tools: list[Path], source: Path | None) -> dict:
