@@ -19,9 +19,10 @@ from howmanygpus.site.environments.uv import install_packages
 
 def fetch(pins: list[Path], tools: list[Path], source: Path | None, folder: Path) -> None:
     """Fetch the wheels of all pins and tools, and the source, into `folder`, which appears whole or not at all."""
-    with atomic_folder(folder) as partial, tempfile.TemporaryDirectory() as scratch:
-        first, others = split_pins([_drop_hashes(path, Path(scratch)) if is_lock(path) else path for path in pins])
-        pip, python = create(scratch), Path(scratch, "bin", "python")
+    with atomic_folder(folder) as partial, tempfile.TemporaryDirectory() as temporary:
+        scratch = Path(temporary)
+        first, others = split_pins([_drop_hashes(path, scratch) if is_lock(path) else path for path in pins])
+        pip, python = create(scratch / "environment"), scratch / "environment" / "bin" / "python"
         wheel = [*pip, "wheel", "--wheel-dir", str(partial)]
         if first:
             subprocess.run([*wheel, *as_options(first)], check=True)
@@ -31,7 +32,7 @@ def fetch(pins: list[Path], tools: list[Path], source: Path | None, folder: Path
         if source:
             subprocess.run([*wheel, *as_options(tools)], check=True)
             install_packages(python, as_options(tools))
-            download_source(f"{scratch}/bin", source, partial)
+            download_source(python.parent, source, partial)
 
 
 def _drop_hashes(lock: Path, scratch: Path) -> Path:
