@@ -53,6 +53,16 @@ def test_a_table_that_excel_saved_is_read_like_any_other(tmp_path, delimiter):
     assert listing_of(write(tmp_path, encoding="utf-8-sig", delimiter=delimiter))[0] == plain
 
 
+def test_a_table_of_many_labels_needs_no_options(tmp_path):
+    write(tmp_path, ["0.png,cat|dog,train", "1.png,,test"], "path,labels,split")
+    given = {"folder": str(tmp_path), "table": str(tmp_path / "labels.csv"), "size": [8, 8]}
+    listing = read_task("multilabel_csv", given).listing
+    assert listing == listing_of(tmp_path, label_column="labels", separator="|")[0]
+    assert listing.multi_label and listing.entries[0].label == (0, 1) and listing.entries[1].label == ()
+    with pytest.raises(OptionError, match="is empty"):
+        read_task("multilabel_csv", given | {"separator": ""})
+
+
 def test_several_labels_are_separated_by_commas_among_semicolons(tmp_path):
     rows = ["0.png;cat,dog;train", "1.png;cat;test"]
     write(tmp_path, rows, "path;labels;split")
