@@ -1,0 +1,210 @@
+"""The decision is right about constructed results with a known truth, or refuses for the right reason."""
+
+import json
+
+import pytest
+
+from answered import make_runs
+from howmanygpus.report.answer.facts import Question, decide
+from howmanygpus.report.answer.screen import WIDTH, render
+from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+
+PRICE_PER_S = 0.001
+
+
+def repeat(seconds, framework="a", num_gpus=1, **changes):
+    """Return rows of runs that take these seconds of training each, at a rate of 1000 images in them."""
+    row = {"framework": framework, "num_gpus": num_gpus, "wall_time_s": 9.0, "run_dir": "r"}
+    return [row | {"train_s": each, "images_per_s": 1000 / each} | changes for each in seconds]
+
+
+def around(seconds, spread=0.02):
+    return [seconds * (1 - spread), seconds, seconds * (1 + spread)]
+
+
+def priced(rows, devices_billed=None):
+    """Add what each run was billed, by device and second until its only evaluation."""
+    for row in rows:
+        cost = PRICE_PER_S * row["train_s"] * (devices_billed or row["num_gpus"])
+        row |= {"cost": cost, "currency": "EUR", "device_hours": 9.0 * row["num_gpus"] / 3600}
+    return rows
+
+
+def answer(*groups, metric="accuracy", thresholds=(0.9,), **asked):
+    """Return the only decision about groups of runs, and the text of the first screen."""
+    runs, evaluations = make_runs(*[row for rows in groups for row in rows])
+    if not thresholds:
+        evaluations = evaluations.iloc[:0]
+    times = compute_time_to_accuracy(runs, evaluations, {"metric": metric, "thresholds": list(thresholds)})
+    facts = json.loads(json.dumps(decide(runs, times, Question(**asked)), allow_nan=False))
+    text = render(facts, "answer.txt.jinja")
+    lines = text.splitlines()
+    assert len(lines) <= 25 and all(len(line) <= WIDTH for line in lines), text
+    (decision,) = facts["decisions"]
+    return decision, text
+
+
+def find(decision, role):
+    (found,) = [other for other in decision["alternatives"] if role in other["roles"]]
+    return found
+
+
+def get_doubts(decision):
+    return [doubt["kind"] for doubt in decision["doubts"]]
+
+
+def test_a_clear_winner_is_recommended_with_its_interval():
+    decision, text = answer(repeat(around(100)), repeat(around(130), "b"))
+    best = decision["recommended"]
+    assert (best["framework"], best["num_gpus"]) == ("a", 1)
+    assert best["duration_s"] == {"median": 100, "low": 98, "high": 102}
+    assert decision["ties"] == [] and find(decision, "next framework")["framework"] == "b"
+    assert find(decision, "next framework")["times_faster"]["median"] == pytest.approx(100 / 130)
+    assert "Use 1 x cpu, a, 8 images per device: accuracy 0.9 in 1.67 min (1.63 to 1.7) of training" in text
+
+
+def test_what_repeats_cannot_tell_apart_is_a_tie_everywhere():
+    decision, text = answer(repeat(around(100, 0.05)), repeat(around(101, 0.05), "b"))
+    assert [other["framework"] for other in decision["ties"]] == ["b"]
+    assert find(decision, "next framework")["is_tied"]
+    assert "Not told apart by 3 repeats: 1 x cpu, b" in text and "repeats do not tell" in text
+
+
+def test_the_knee_is_where_a_doubling_gains_too_little():
+    """The last two rates differ less than their repeats: the smaller count is recommended, and no speed is claimed."""
+    curve = [repeat(around(1000 / rate, 0.03), num_gpus=n) for n, rate in ((1, 100), (2, 195), (4, 370), (8, 378))]
+    decision, _ = answer(*curve)
+    assert decision["recommended"]["num_gpus"] == 4
+    assert find(decision, "next doubling")["is_tied"]
+    assert "edge_of_counts" not in get_doubts(decision)
+    assert [one["num_gpus"] for one in decision["counts"] if one["is_recommended"]] == [4]
+
+
+def test_a_bound_curve_stays_at_one_device_and_one_that_has_not_bent_asks_for_more():
+    bound, _ = answer(*[repeat(around(10 / gain), num_gpus=n) for n, gain in ((1, 1), (2, 1.2), (4, 1.25))])
+    assert bound["recommended"]["num_gpus"] == 1
+    linear, text = answer(*[repeat(around(16 / n), num_gpus=n) for n in (1, 2, 4)])
+    assert linear["recommended"]["num_gpus"] == 4 and "edge_of_counts" in get_doubts(linear)
+    assert "num_gpus: [1, 2, 4, 8]" in text
+
+
+def test_one_repeat_is_said_and_has_no_interval():
+    decision, text = answer(repeat([100]), repeat([102], "b"))
+    assert decision["recommended"]["duration_s"] == {"median": 100, "low": None, "high": None}
+    assert "one_repeat" in get_doubts(decision) and decision["ties"], "2 % may be chance"
+    assert "repeats: 3" in text
+
+
+def test_the_cheapest_may_be_the_slowest():
+    decision, _ = answer(priced(repeat(around(100))), priced(repeat(around(60), num_gpus=2)))
+    assert decision["recommended"]["num_gpus"] == 2, "1.67 times as fast"
+    cheapest = find(decision, "cheapest")
+    assert cheapest["num_gpus"] == 1 and cheapest["times_price"] == pytest.approx(100 / 120)
+
+
+def test_only_configurations_of_equal_quality_compete():
+    fast, good = repeat(around(50), "b", quality=0.91), repeat(around(100), quality=0.96)
+    decision, text = answer(fast, good)
+    assert decision["recommended"]["framework"] == "a"
+    assert "unequal_quality" in get_doubts(decision) and "worse by more than 0.01" in text
+    decision, _ = answer(fast, good, margin=0.06)
+    assert decision["recommended"]["framework"] == "b"
+
+
+def test_what_failed_is_not_recommended_and_a_framework_that_never_worked_is_named():
+    failed = [*repeat([50, 50], "b"), *repeat([50], "b", status="crashed")]
+    decision, text = answer(repeat(around(100)), failed, repeat(around(90), "c", status="failed_parity"))
+    assert decision["recommended"]["framework"] == "a"
+    assert {"failed", "absent_framework"} <= set(get_doubts(decision))
+    assert "c has no completed run: 3 failed parity." in text
+
+
+def test_idle_devices_of_a_node_are_paid_for():
+    """A node of four devices is billed as a whole, so that one device costs four times what it uses."""
+    one = priced(repeat(around(100)), devices_billed=4)
+    four = priced(repeat(around(40), num_gpus=4), devices_billed=4)
+    decision, _ = answer(one, four)
+    assert decision["recommended"]["num_gpus"] == 4, "two doublings gain 2.5, of the 2.25 that they must"
+    decision, _ = answer(one, priced(repeat(around(50), num_gpus=4), devices_billed=4))
+    assert decision["recommended"]["num_gpus"] == 1
+    assert find(decision, "cheapest")["num_gpus"] == 4 and find(decision, "cheapest")["times_price"] == 0.5
+
+
+def test_a_deadline_is_met_at_the_lowest_price_or_said_to_be_missed():
+    groups = [priced(repeat(around(seconds), num_gpus=n)) for n, seconds in ((1, 100), (2, 80), (4, 70))]
+    decision, _ = answer(*groups, deadline_h=9.5 / 3600)
+    assert decision["recommended"]["num_gpus"] == 1
+    decision, text = answer(*groups, deadline_h=5 / 3600)
+    assert decision["recommended"] is None
+    assert decision["refusal"].startswith("nothing is done within 0.00139 h; the fastest, 4 x cpu a x 8, takes")
+    assert "No recommendation: nothing is done" in text
+
+
+def test_a_budget_bounds_the_choice_and_needs_a_price():
+    groups = [priced(repeat(around(seconds), num_gpus=n)) for n, seconds in ((1, 100), (2, 55))]
+    assert answer(*groups)[0]["recommended"]["num_gpus"] == 2
+    assert answer(*groups, budget=0.105)[0]["recommended"]["num_gpus"] == 1
+    assert "nothing costs at most 0.05 EUR" in answer(*groups, budget=0.05)[0]["refusal"]
+    assert "no price" in answer(repeat(around(100)), budget=1.0)[0]["refusal"]
+
+
+def test_a_lower_loss_is_better():
+    worse, better = (
+        repeat(around(s), name, quality=q, quality_metric="test_loss")
+        for s, name, q in ((50, "a", 0.2), (90, "b", 0.1))
+    )
+    decision, text = answer(worse, better, metric="test_loss", thresholds=(0.3,))
+    assert decision["recommended"]["framework"] == "b" and "cross-entropy 0.3 in" in text
+    assert (
+        answer(worse, better, metric="test_loss", thresholds=(0.3,), margin=0.2)[0]["recommended"]["framework"] == "a"
+    )
+
+
+def test_a_program_without_quality_is_compared_by_its_rate_in_its_own_unit():
+    program = {"input": "program", "quality": None, "parity": "not_checked"}
+    decision, text = answer(repeat(around(10), **program), repeat(around(4), num_gpus=2, **program), thresholds=())
+    assert decision["goal"]["threshold"] is None and decision["recommended"]["num_gpus"] == 2
+    assert "samples/s" in text and "accuracy" not in text and "unchecked" not in get_doubts(decision)
+
+
+def test_a_disturbed_winner_is_not_trusted_while_others_are():
+    decision, _ = answer(repeat(around(50), "b", disturbed=True), repeat(around(100), disturbed=False))
+    assert decision["recommended"]["framework"] == "a" and "disturbed" in get_doubts(decision)
+    some = [*repeat([50], "b", disturbed=True), *repeat([90, 90, 90], "b", disturbed=False)]
+    decision, _ = answer(some, repeat(around(100), disturbed=False))
+    assert decision["recommended"]["duration_s"]["median"] == 90, "disturbed repeats do not count beside others"
+
+
+def test_nothing_is_recommended_if_all_runs_or_all_baselines_were_disturbed():
+    decision, text = answer(repeat(around(100), disturbed=True), repeat(around(30), num_gpus=2, disturbed=False))
+    assert decision["recommended"] is None and "nothing sound was measured on 1 device" in text
+    assert all(one["speedup"] is None for one in decision["counts"])
+    decision, _ = answer(repeat(around(100), disturbed=True))
+    assert "disturbed every run" in decision["refusal"]
+
+
+def test_an_outlier_does_not_move_the_recommendation():
+    decision, _ = answer(repeat([100, 101, 99, 100, 40]), repeat(around(90), "b"))
+    assert decision["recommended"]["framework"] == "b"
+
+
+def test_a_speed_up_above_linear_is_doubted():
+    decision, _ = answer(repeat(around(100)), repeat(around(26), num_gpus=2))
+    assert "superlinear" in get_doubts(decision)
+
+
+def test_two_processors_in_one_curve_are_named():
+    decision, text = answer(repeat(around(100)), repeat(around(30), num_gpus=2, device_model="Intel Xeon"))
+    assert "mixed_models" in get_doubts(decision) and "AMD EPYC; Intel Xeon" in text
+
+
+def test_nothing_completed_is_said():
+    decision, text = answer(repeat([1, 1], status="crashed"))
+    assert decision["refusal"] == "no run has completed" and "No recommendation: no run has completed." in text
+
+
+def test_the_best_tier_is_not_recommended_beside_stock():
+    decision, _ = answer(repeat(around(50), variant="fast"), repeat(around(100)), best_variants=frozenset({"fast"}))
+    assert decision["recommended"]["variant"] == "base"
+    decision, _ = answer(repeat(around(50), variant="fast"), best_variants=frozenset({"fast"}))
+    assert decision["recommended"]["variant"] == "fast"

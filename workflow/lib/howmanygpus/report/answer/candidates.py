@@ -1,0 +1,181 @@
+"""
+What is known of each configuration of a study, as far as a recommendation needs it.
+
+A duration is what a user waits for, so that less is better: the seconds of training until the target is reached or, for
+a study without a target, the seconds that all devices need for one image. Repeats that other work disturbed are left
+out where others exist; a configuration that has no others is not trusted.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from howmanygpus.report.answer.names import CONFIGURATION
+from howmanygpus.report.intervals import median_interval, ratio_interval
+from howmanygpus.report.outcomes import IDENTITY, UNDECIDED, has_failed
+from howmanygpus.report.rows import choose_inputs
+from howmanygpus.report.tables.time_to_accuracy import choose_hardest_threshold, summarize_time_to_accuracy
+
+SINGLE_SCATTER = 0.05
+"""Difference that single repeats on an idle machine may have by chance, as a fraction; measured ones differ by 1 to 3 %."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What configurations are compared by. threshold: of the metric, to be reached; None if the rate decides."""
+
+    metric: str | None = None
+    better: str = "higher"
+    threshold: float | None = None
+
+    @property
+    def is_target(self) -> bool:
+        return self.threshold is not None
+
+
+@dataclass(frozen=True)
+class Value:
+    """A median over repeats with its interval, which one repeat does not have."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Value | None":
+        """Summarize the values that are known; None if there are none."""
+        known = [value for value in values if value is not None and np.isfinite(value)]
+        return cls(median(known), *median_interval(known)) if known else None
+
+    def as_fact(self) -> dict[str, float | None]:
+        return {name: value if np.isfinite(value) else None for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration that completed without a failed repeat, and reached the goal in all of them.
+
+    durations: seconds by repeat, see above. costs: money by repeat until the goal. rates: images/s. walls: seconds of
+    wall time until the goal. qualities: at the end of training. models: of the devices.
+    """
+
+    names: dict[str, Any]
+    durations: list[float]
+    rates: list[float]
+    walls: list[float]
+    costs: list[float]
+    currency: str | None
+    qualities: list[float]
+    models: frozenset[str]
+    num_disturbed: int
+    is_trusted: bool
+    run_dirs: list[str] = field(default_factory=list)
+
+    @property
+    def num_gpus(self) -> int:
+        return int(self.names["num_gpus"])
+
+    @property
+    def series(self) -> tuple[str, str, str]:
+        """Framework, variant and precision."""
+        return self.names["framework"], self.names["variant"], self.names["precision"]
+
+    @property
+    def machine(self) -> tuple[str, str]:
+        return self.names["device"], " and ".join(sorted(self.models))
+
+    @cached_property
+    def duration(self) -> float:
+        return median(self.durations)
+
+    @property
+    def num_repeats(self) -> int:
+        return len(self.durations)
+
+    @property
+    def price(self) -> float:
+        """Money until the goal if it is known, else device-seconds until it, or for one image."""
+        return median(self.costs) if self.costs else self.duration * self.num_gpus
+
+    def gain_over(self, other: "Candidate") -> Value:
+        """How many times faster this configuration is than another."""
+        return Value(other.duration / self.duration, *ratio_interval(other.durations, self.durations))
+
+    def is_tied_with(self, other: "Candidate") -> bool:
+        """Whether the repeats cannot tell which of the two is faster."""
+        gain = self.gain_over(other)
+        if np.isnan(gain.low):
+            return abs(gain.median - 1) <= SINGLE_SCATTER
+        return gain.low <= 1 <= gain.high
+
+
+def choose_goal(runs: pd.DataFrame, times: pd.DataFrame) -> Goal:
+    """Return the hardest threshold that some configuration reached in all its repeats, or the rate without one.
+
+    runs: comparable ones; times: the table time_to_accuracy.
+    """
+    if times.empty:
+        return Goal()
+    summary = summarize_time_to_accuracy(times)
+    sure = summary[summary["num_reached"] == summary["num_repeats"]]
+    metric, better = times["metric"].iloc[0], times["better"].iloc[0]
+    return Goal(metric, better, choose_hardest_threshold(sure) if len(sure) else None)
+
+
+def list_candidates(runs: pd.DataFrame, times: pd.DataFrame, goal: Goal) -> list[Candidate]:
+    """Return the configurations that can be recommended, on the images that count."""
+    counted = choose_inputs(runs)
+    reached = times[times["threshold"] == goal.threshold] if goal.is_target else times.iloc[:0]
+    by_run = reached.set_index(list(IDENTITY))
+    found = []
+    for key, repeats in counted.groupby(CONFIGURATION, sort=False, dropna=False):
+        done = repeats[repeats["status"] == "completed"]
+        tried = repeats[~repeats["status"].isin(UNDECIDED)]
+        if done.empty or has_failed(tried["status"]).any():
+            continue
+        candidate = _make_candidate(dict(zip(CONFIGURATION, key, strict=True)), done, by_run, goal)
+        if candidate is not None:
+            found.append(candidate)
+    return found
+
+
+def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFrame, goal: Goal) -> Candidate | None:
+    disturbed = done["disturbed"].eq(True)
+    quiet = done[~disturbed] if not disturbed.all() else done
+    names |= {"global_batch_size": int(done["global_batch_size"].iloc[0])}
+    rates = quiet["images_per_s"].dropna().astype(float).tolist()
+    if goal.is_target:
+        moments = by_run.loc[[key for key in map(tuple, done[list(IDENTITY)].to_numpy()) if key in by_run.index]]
+        if moments.empty or not moments["reached"].astype(bool).all():
+            return None
+        kept = [key for key in map(tuple, quiet[list(IDENTITY)].to_numpy()) if key in by_run.index]
+        moments = by_run.loc[kept]
+        durations = moments["time_to_accuracy_s"].astype(float).tolist()
+        walls = moments["wall_time_s"].astype(float).tolist()
+        costs, currencies = moments["cost_to_accuracy"], moments["currency"]
+    else:
+        durations = [1 / rate for rate in rates]
+        walls = quiet["wall_time_s"].dropna().astype(float).tolist()
+        costs, currencies = quiet["cost"], quiet["currency"]
+    # A target that was reached within the first step takes no training time.
+    if not durations or min(durations) <= 0:
+        return None
+    is_priced = costs.notna().all() and currencies.nunique() == 1
+    return Candidate(
+        names=names,
+        durations=durations,
+        rates=rates,
+        walls=walls,
+        costs=costs.astype(float).tolist() if is_priced else [],
+        currency=currencies.iloc[0] if is_priced else None,
+        qualities=quiet["quality_last"].dropna().astype(float).tolist(),
+        models=frozenset(quiet["device_model"].dropna()),
+        num_disturbed=int(disturbed.sum()),
+        is_trusted=not disturbed.all(),
+        run_dirs=done["run_dir"].dropna().tolist(),
+    )

@@ -1,0 +1,365 @@
+"""
+The decision of a study as facts: which configuration to use, what else there is, how sure that is, what to run next.
+
+The rules are in docs/answer.md. The templates in workflow/report/ make texts of the facts, and answer.json has them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import log2
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from howmanygpus.report.answer.candidates import Candidate, Goal, Value, choose_goal, list_candidates
+from howmanygpus.report.answer.study import REPEAT
+from howmanygpus.report.equivalence import NO, compare_means
+from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.published import is_fair
+from howmanygpus.report.rows import choose_inputs, is_program, name_count
+
+WORTH_DOUBLING = 1.5
+"""Gain that a doubling of the devices must bring: 75 % efficiency, which centres ask for (CSC, LCRC)."""
+FACTS_VERSION = 1
+LINEAR = 1.05
+"""Efficiency above which a speed-up counts as more than linear."""
+ENOUGH_REPEATS = 3
+
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the user asked for besides the grid; see the keys of a study.
+
+    best_variants: names of the variants in the tier best, which are only recommended if the study has no others.
+    """
+
+    worth_doubling: float = WORTH_DOUBLING
+    deadline_h: float | None = None
+    budget: float | None = None
+    margin: float = 0.01
+    best_variants: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, config: dict[str, Any]) -> "Question":
+        """Read the question from a study's complete config."""
+        best = (name for name, settings in config["variants"].items() if settings.get("tier") == "best")
+        asked = {key: config[key] for key in ("worth_doubling", "deadline_h", "budget")}
+        return cls(**asked, margin=config["quality"]["margin"], best_variants=frozenset(best))
+
+
+def decide(planned: pd.DataFrame, times: pd.DataFrame, question: Question) -> Facts:
+    """Return the facts of a study. planned: the table of all its runs; times: the table time_to_accuracy."""
+    runs = planned[is_fair(planned)]
+    parts = [(None, runs)]
+    if is_program(runs) and runs["variant"].nunique() > 1:
+        # Each combination of a program's axes may do different work.
+        parts = [(name, runs[runs["variant"] == name]) for name in runs["variant"].unique()]
+    decisions = [
+        _decide_part(part, times[times["variant"] == name] if name else times, question) | {"of": name}
+        for name, part in parts
+    ]
+    return {"version": FACTS_VERSION, **_describe_study(planned, runs), "decisions": decisions}
+
+
+def _describe_study(planned: pd.DataFrame, runs: pd.DataFrame) -> Facts:
+    started = planned["started_at"].dropna().sort_values()
+    first = planned.iloc[0]
+    return {
+        "study": first["study"],
+        "network": first["model"],
+        "dataset": None if is_program(runs) else first["dataset"],
+        "is_program": is_program(runs),
+        "unit": "samples" if is_program(runs) else "images",
+        "machines": sorted(set(planned["device_model"].dropna())),
+        "first_day": started.iloc[0][:10] if len(started) else None,
+        "last_day": started.iloc[-1][:10] if len(started) else None,
+        "num_planned": len(planned),
+        "statuses": {status: int(count) for status, count in planned["status"].value_counts().items()},
+    }
+
+
+def _decide_part(runs: pd.DataFrame, times: pd.DataFrame, question: Question) -> Facts:
+    counted = choose_inputs(runs)
+    stock = counted[~counted["variant"].isin(question.best_variants)]
+    runs = stock if len(stock) else counted
+    times = times[times["variant"].isin(set(runs["variant"]))]
+    goal = choose_goal(runs, times)
+    found = list_candidates(runs, times, goal)
+    equal, unequal = _split_by_quality(found, goal, question.margin)
+    trusted = [candidate for candidate in equal if candidate.is_trusted]
+    refusal = _refuse(runs, found, trusted)
+    shown = trusted or equal
+    by_count = _choose_by_count(shown)
+    chosen = None
+    if refusal is None:
+        chosen, refusal = _choose(by_count, trusted, question)
+    return {
+        "goal": {"metric": name_metric(goal.metric) if goal.metric else None, "threshold": goal.threshold},
+        "refusal": refusal,
+        "recommended": _describe(chosen, by_count) if chosen else None,
+        "ties": [_name(other) for other in _list_ties(chosen, shown)] if chosen else [],
+        "alternatives": _list_alternatives(chosen, shown, by_count) if chosen else [],
+        "counts": [_describe(best, by_count) | {"is_recommended": best is chosen} for best in by_count.values()],
+        "doubts": _list_doubts(runs, times, goal, found, unequal, chosen, by_count, question),
+    }
+
+
+def _split_by_quality(found: list[Candidate], goal: Goal, margin: float) -> tuple[list[Candidate], list[Candidate]]:
+    """Return the configurations of equal quality, and those that are worse by more than the margin."""
+    judged = [candidate for candidate in found if candidate.qualities]
+    if not judged:
+        return found, []
+    sign = 1 if goal.better == "higher" else -1
+    best = max(judged, key=lambda candidate: sign * fmean(candidate.qualities))
+    spread, freedom = _pool([candidate.qualities for candidate in judged])
+    worse = []
+    for candidate in judged:
+        difference = sign * (fmean(candidate.qualities) - fmean(best.qualities))
+        repeats = len(candidate.qualities), len(best.qualities)
+        if freedom:
+            is_worse = difference < 0 and compare_means(difference, spread, freedom, repeats, margin)[2] == NO
+        else:
+            is_worse = difference < -margin
+        worse += [candidate] if is_worse else []
+    return [candidate for candidate in found if candidate not in worse], worse
+
+
+def _pool(groups: Iterable[list[float]]) -> tuple[float, int]:
+    """Return the pooled standard deviation within groups, and its degrees of freedom."""
+    squares, freedom = 0.0, 0
+    for values in groups:
+        squares += float(np.sum((np.array(values) - np.mean(values)) ** 2))
+        freedom += len(values) - 1
+    return (squares / freedom) ** 0.5 if freedom else 0.0, freedom
+
+
+def _refuse(runs: pd.DataFrame, found: list[Candidate], trusted: list[Candidate]) -> str | None:
+    """Say why nothing can be recommended; None if something can."""
+    if not (runs["status"] == "completed").any():
+        return "no run has completed"
+    if not found:
+        return "no configuration completed all its repeats with a rate and reached the same target in all of them"
+    if not trusted:
+        return "other work on the machine disturbed every run, so that their order may be chance"
+    smallest = runs["num_gpus"].min()
+    if all(candidate.num_gpus > smallest for candidate in trusted):
+        return f"nothing sound was measured on {name_count(smallest, 'device')}, with which more devices are to be compared"
+    return None
+
+
+def _choose_by_count(candidates: list[Candidate]) -> dict[int, Candidate]:
+    """Return the fastest configuration of each device count, by rising count."""
+    best: dict[int, Candidate] = {}
+    for candidate in sorted(candidates, key=lambda each: each.duration):
+        best.setdefault(candidate.num_gpus, candidate)
+    return dict(sorted(best.items()))
+
+
+def _choose(
+    by_count: dict[int, Candidate], trusted: list[Candidate], question: Question
+) -> tuple[Candidate | None, str | None]:
+    """Return the configuration to use, or why there is none."""
+    pool = trusted
+    if question.budget is not None:
+        if not all(candidate.costs for candidate in pool):
+            return None, "the budget cannot be compared, because the machine file has no price"
+        pool = [candidate for candidate in pool if candidate.price <= question.budget]
+        if not pool:
+            cheapest = min(trusted, key=lambda candidate: candidate.price)
+            return None, (
+                f"nothing costs at most {question.budget:g} {cheapest.currency}; the cheapest, {_word(cheapest)}, costs "
+                f"{cheapest.price:.3g}"
+            )
+    if question.deadline_h is not None:
+        in_time = [each for each in pool if each.walls and np.median(each.walls) / 3600 <= question.deadline_h]
+        if not in_time:
+            known = [candidate for candidate in pool if candidate.walls]
+            if not known:
+                return None, "the wall time of the runs is not known"
+            fastest = min(known, key=lambda candidate: np.median(candidate.walls))
+            return None, (
+                f"nothing is done within {question.deadline_h:g} h; the fastest, {_word(fastest)}, takes "
+                f"{np.median(fastest.walls) / 3600:.3g} h"
+            )
+        return min(in_time, key=lambda candidate: (candidate.price, candidate.num_gpus)), None
+    return _walk(_choose_by_count(pool), question.worth_doubling), None
+
+
+def _walk(by_count: dict[int, Candidate], worth_doubling: float) -> Candidate:
+    """Return the configuration from which on a doubling of the devices gains less than it must."""
+    first, *others = by_count.values()
+    chosen = first
+    for candidate in others:
+        doublings = log2(candidate.num_gpus / chosen.num_gpus)
+        if chosen.duration / candidate.duration < worth_doubling**doublings:
+            break
+        chosen = candidate
+    return chosen
+
+
+def _list_ties(chosen: Candidate, candidates: list[Candidate]) -> list[Candidate]:
+    """Return the other configurations on the same number of devices that the repeats cannot tell from the chosen one."""
+    same = [each for each in candidates if each is not chosen and each.num_gpus == chosen.num_gpus]
+    return [each for each in sorted(same, key=lambda each: each.duration) if each.is_tied_with(chosen)]
+
+
+def _list_alternatives(chosen: Candidate, candidates: list[Candidate], by_count: dict[int, Candidate]) -> list[Facts]:
+    """Return what a reader will ask about: the cheapest, the fastest, the next framework, the next doubling.
+
+    Each alternative stands once, with all that it is (`roles`); the recommended configuration is none of its own.
+    """
+    same_price = [each for each in candidates if each.currency == chosen.currency]
+    others = [each for each in candidates if each.num_gpus == chosen.num_gpus and each.series[0] != chosen.series[0]]
+    found = {
+        "cheapest": min(same_price, key=lambda each: each.price),
+        "fastest": min(candidates, key=lambda each: each.duration),
+        "next framework": min(others, key=lambda each: each.duration, default=None),
+        "next doubling": next((each for count, each in by_count.items() if count >= 2 * chosen.num_gpus), None),
+    }
+    alternatives = [each for each in found.values() if each is not None and each is not chosen]
+    return [
+        {"roles": [role for role, each in found.items() if each is other]}
+        | _describe(other, by_count)
+        | _compare(other, chosen)
+        for other in sorted({id(each): each for each in alternatives}.values(), key=alternatives.index)
+    ]
+
+
+def _compare(other: Candidate, chosen: Candidate) -> Facts:
+    """Compare an alternative with the recommended configuration."""
+    qualities = fmean(other.qualities) - fmean(chosen.qualities) if other.qualities and chosen.qualities else None
+    return {
+        "times_faster": other.gain_over(chosen).as_fact(),
+        "is_tied": other.is_tied_with(chosen),
+        "times_price": other.price / chosen.price if other.currency == chosen.currency else None,
+        "quality_difference": qualities,
+    }
+
+
+def _name(candidate: Candidate) -> Facts:
+    names = candidate.names
+    framework, variant, precision = candidate.series
+    size = int(names["per_device_batch_size"])
+    return {
+        "num_gpus": candidate.num_gpus,
+        "num_nodes": int(names["num_nodes"]),
+        "device": names["device"],
+        "device_models": sorted(candidate.models),
+        "framework": framework,
+        "variant": variant,
+        "precision": precision,
+        "input": names["input"],
+        "per_device_batch_size": size,
+        "accumulate": names["global_batch_size"] // (size * candidate.num_gpus),
+    }
+
+
+def _describe(candidate: Candidate, by_count: dict[int, Candidate]) -> Facts:
+    """Return all numbers of a configuration. Its efficiency is that against the fastest on the fewest devices."""
+    first = next(iter(by_count.values()))
+    speedup = candidate.gain_over(first)
+    is_base = candidate is first
+    quality = Value.of(candidate.qualities)
+    rate, wall, price = Value.of(candidate.rates), Value.of(candidate.walls), Value.of(candidate.costs)
+    ratio = candidate.num_gpus / first.num_gpus
+    return {
+        **_name(candidate),
+        "duration_s": Value.of(candidate.durations).as_fact(),  # type: ignore[union-attr]
+        "wall_s": wall.as_fact() if wall else None,
+        "images_per_s": rate.as_fact() if rate else None,
+        "cost": price.as_fact() if price else None,
+        "currency": candidate.currency,
+        "device_seconds": candidate.duration * candidate.num_gpus,
+        "speedup": None if is_base else speedup.as_fact(),
+        "efficiency": None if is_base else speedup.median / ratio,
+        "quality": quality.as_fact() if quality else None,
+        "num_repeats": candidate.num_repeats,
+        "num_disturbed": candidate.num_disturbed,
+        "run_dirs": candidate.run_dirs,
+    }
+
+
+def _word(candidate: Candidate) -> str:
+    names = candidate.names
+    return f"{candidate.num_gpus} x {names['device']} {names['framework']} x {names['per_device_batch_size']}"
+
+
+def _list_doubts(
+    runs: pd.DataFrame,
+    times: pd.DataFrame,
+    goal: Goal,
+    found: list[Candidate],
+    unequal: list[Candidate],
+    chosen: Candidate | None,
+    by_count: dict[int, Candidate],
+    question: Question,
+) -> list[Facts]:
+    """Return what is not sure, each with what to run next, as lines of config or a command. The gravest come first."""
+    doubts: list[Facts] = []
+
+    def doubt(kind: str, text: str, *run_next: str) -> None:
+        doubts.append({"kind": kind, "text": text, "run_next": list(run_next)})
+
+    repeat = f"{REPEAT} --study {runs['study'].iloc[0]}"
+    stale = runs["status"].eq("stale") | runs["stale_because"].notna()
+    if stale.any():
+        doubt("stale", f"{name_count(int(stale.sum()), 'run')} were made with other settings, code or data.")
+    disturbed = [each for each in (chosen, *by_count.values()) if each and each.num_disturbed]
+    num_disturbed = int(runs["disturbed"].eq(True).sum())
+    if disturbed or num_disturbed:
+        scope = ", also of configurations named here" if disturbed else ", none of them named here"
+        text = f"{num_disturbed} of {name_count(len(runs), 'run')} were disturbed by other work{scope}."
+        doubt("disturbed", text, repeat)
+    if len(models := sorted({" and ".join(sorted(each.models)) for each in found if each.models})) > 1:
+        doubt("mixed_models", f"Runs of one curve were on different processors: {'; '.join(models)}.")
+    if unequal:
+        names = ", ".join(dict.fromkeys(_word(each) for each in unequal))
+        doubt("unequal_quality", f"Set apart, worse by more than {question.margin:g} at the end: {names}.")
+    for framework, own in runs.groupby("framework", sort=False):
+        tried = own[own["status"] != "missing"]
+        if len(tried) and not (own["status"] == "completed").any():
+            counts = ", ".join(
+                f"{n} {status.replace('_', ' ')}" for status, n in tried["status"].value_counts().items()
+            )
+            doubt("absent_framework", f"{framework} has no completed run: {counts}.")
+    failed = runs[
+        has_failed(runs["status"]) & runs["framework"].isin(runs.loc[runs["status"] == "completed", "framework"])
+    ]
+    if len(failed):
+        counts = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in failed["status"].value_counts().items())
+        doubt("failed", f"{name_count(len(failed), 'run')} failed ({counts}); their configurations are not ranked.")
+    if (runs["status"] == "completed").any() and (runs["parity"] == "not_checked").any() and not is_program(runs):
+        doubt("unchecked", "The parity gate did not check all runs.", "parity: on")
+    if goal.metric and not goal.is_target:
+        doubt("no_target", f"No configuration reached a threshold of {name_metric(goal.metric)}; the rate decides.")
+    for each in by_count.values():
+        efficiency = _describe(each, by_count)["efficiency"]
+        if efficiency is not None and efficiency > LINEAR:
+            doubt("superlinear", f"{_word(each)} is more than linearly faster: doubt its baseline.", repeat)
+            break
+    if chosen:
+        _doubt_repeats(doubt, chosen)
+        counts = sorted(by_count)
+        if chosen.num_gpus == counts[-1] and len(counts) > 1 and counts[-1] == runs["num_gpus"].max():
+            more = [*counts, 2 * counts[-1]]
+            doubt("edge_of_counts", "More devices than measured may pay.", f"num_gpus: {more}")
+        sizes = sorted(int(size) for size in runs["per_device_batch_size"].unique())
+        if chosen.names["per_device_batch_size"] == sizes[-1] and len(sizes) > 1:
+            doubt(
+                "edge_of_batches",
+                "A larger batch than measured may be faster.",
+                f"per_device_batch_size: {[*sizes, 2 * sizes[-1]]}",
+            )
+    return doubts
+
+
+def _doubt_repeats(doubt, chosen: Candidate) -> None:
+    if chosen.num_repeats == 1:
+        doubt("one_repeat", "One repeat each: chance may have decided.", f"repeats: {ENOUGH_REPEATS}")
+    elif chosen.num_repeats < ENOUGH_REPEATS:
+        doubt("few_repeats", f"{chosen.num_repeats} repeats give no narrow interval.", f"repeats: {ENOUGH_REPEATS}")

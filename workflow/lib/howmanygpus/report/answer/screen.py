@@ -1,0 +1,111 @@
+"""
+Texts of the facts of a decision, by templates in workflow/report/. Whoever changes a sentence changes a template only.
+
+The templates get the facts as `facts`, and the functions of this module that write numbers.
+"""
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from howmanygpus.report.rows import name_count
+
+FOLDER = Path(__file__).parents[4] / "report"
+WIDTH = 100
+"""Columns of the text, which a line of a table may exceed."""
+UNITS = (("s", 1.0, 90.0), ("min", 60.0, 90.0), ("h", 3600.0, 48.0), ("days", 86400.0, float("inf")))
+"""Units of durations: name, seconds, and the number from which on the next unit is used."""
+
+Value = dict[str, float | None]
+
+
+def render(facts: dict[str, Any], template: str) -> str:
+    """Return the text that a template makes of the facts of a study."""
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    written = (write_number, write_duration, write_value, write_configuration, write_price, write_target, write_table)
+    environment.globals |= {each.__name__.removeprefix("write_"): each for each in (*written, name_count)}
+    lines = environment.get_template(template).render(facts=facts).splitlines()
+    return "\n".join(_fold(line) for line in lines) + "\n"
+
+
+def _fold(line: str) -> str:
+    """Break a line between words if it is too wide, and indent what follows. Lines of a table stay whole."""
+    if len(line) <= WIDTH or line.startswith((" ", ">")):
+        return line
+    return textwrap.fill(line, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def write_number(value: float) -> str:
+    """Write a number with three significant digits, as 1,234 or 0.00123."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def choose_unit(seconds: float) -> tuple[str, float]:
+    return next((name, size) for name, size, limit in UNITS if seconds < limit * size)
+
+
+def write_duration(value: Value) -> str:
+    """Write seconds in a fitting unit, with the interval if there is one."""
+    unit, size = choose_unit(value["median"] or 0.0)
+    return write_value(_scale(value, size), unit)
+
+
+def write_value(value: Value, unit: str = "") -> str:
+    """Write a median and its interval, such as `21 min (19 to 24)`."""
+    text = f"{write_number(value['median'] or 0.0)} {unit}".strip()
+    if value["low"] is None or value["high"] is None:
+        return text
+    return f"{text} ({write_number(value['low'])} to {write_number(value['high'])})"
+
+
+def write_configuration(one: dict[str, Any]) -> str:
+    """Write a configuration, such as `4 x a100, pytorch_ddp, 128 images per device`."""
+    what = one["framework"] if one["variant"] == "base" else f"{one['framework']} {one['variant']}"
+    nodes = f" on {one['num_nodes']} nodes" if one["num_nodes"] > 1 else ""
+    batches = f"{one['accumulate']} x " if one["accumulate"] > 1 else ""
+    batch = f"{batches}{name_count(one['per_device_batch_size'], 'image')} per device"
+    return f"{one['num_gpus']} x {one['device']}{nodes}, {what}, {batch}"
+
+
+def write_price(one: dict[str, Any], is_target: bool) -> str:
+    """Write what a configuration costs: money, else device-hours; nothing for a rate without a price."""
+    if one["cost"]:
+        return write_value(one["cost"], one["currency"])
+    return f"{one['device_seconds'] / 3600:.3g} device-hours" if is_target else ""
+
+
+def write_target(goal: dict[str, Any]) -> str:
+    return f"{goal['metric']} {goal['threshold']:g}"
+
+
+def write_table(decision: dict[str, Any], unit: str) -> list[str]:
+    """Return the lines of the table of the best configuration on each number of devices."""
+    goal, counts = decision["goal"], decision["counts"]
+    is_target = goal["threshold"] is not None
+    priced = [one for one in counts if one["cost"]]
+    columns = {
+        "": [">" if one["is_recommended"] else "" for one in counts],
+        "devices": [f"{one['num_gpus']} x {one['device']}" for one in counts],
+        "framework": [one["framework"] for one in counts],
+        "batch": [str(one["per_device_batch_size"]) for one in counts],
+    }
+    if is_target:
+        name, size = choose_unit(max(one["duration_s"]["median"] for one in counts))
+        columns[f"{name} to {write_target(goal)}"] = [write_value(_scale(one["duration_s"], size)) for one in counts]
+    columns[f"{unit}/s"] = [write_value(one["images_per_s"]) if one["images_per_s"] else "-" for one in counts]
+    columns["efficiency"] = ["-" if one["efficiency"] is None else f"{100 * one['efficiency']:.0f} %" for one in counts]
+    if priced:
+        columns[priced[0]["currency"]] = [write_number(one["cost"]["median"]) if one["cost"] else "-" for one in counts]
+    elif is_target:
+        columns["device-h"] = [f"{one['device_seconds'] / 3600:.3g}" for one in counts]
+    rows = [[*columns], *zip(*columns.values(), strict=True)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def _scale(value: Value, size: float) -> Value:
+    return {name: None if each is None else each / size for name, each in value.items()}
