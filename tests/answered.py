@@ -26,7 +26,7 @@ def make_runs(*rows):
     """Make the tables of runs and of evaluations. A row has a framework, and changes of an ordinary run.
 
     quality: that of the only evaluation, after train_s seconds of training; None if there is none. then: that of a
-    second one, if there is one.
+    second one, if there is one. wall_s: wall time until the first evaluation.
     """
     runs, evaluations, repeats = [], [], {}
     for changes in rows:
@@ -37,13 +37,13 @@ def make_runs(*rows):
         row = {"status": "completed", "init_s": 3.0, "compile_s": 1.0, "train_s": 2.0, "images_per_s": 100.0}
         row |= {"quality": 0.95, "quality_metric": "accuracy", "started_at": f"2026-11-22T21:0{repeat}:00+00:00"}
         row |= WHERE | changes
-        quality, then = row.pop("quality"), row.pop("then", None)
+        quality, then, wall_s = row.pop("quality"), row.pop("then", None), row.pop("wall_s", 9.0)
         if row["status"] != "completed":
             row |= {"images_per_s": None, "init_s": None, "compile_s": None}
             quality = None
         if quality is not None:
             row["quality_last"] = quality
-            moment = {"epoch": 1, "images_seen": 80, "train_s": row["train_s"], "wall_s": 9.0, "quality": quality}
+            moment = {"epoch": 1, "images_seen": 80, "train_s": row["train_s"], "wall_s": wall_s, "quality": quality}
             evaluations.append(identity | moment)
             if then is not None:
                 evaluations.append(identity | moment | {"epoch": 2, "train_s": 2 * row["train_s"], "quality": then})

@@ -22,7 +22,7 @@ from howmanygpus.report.rows import choose_inputs
 from howmanygpus.report.tables.time_to_accuracy import choose_hardest_threshold, summarize_time_to_accuracy
 
 SINGLE_SCATTER = 0.05
-"""Difference that single repeats on an idle machine may have by chance, as a fraction; measured ones differ by 1 to 3 %."""
+"""Fraction by which single repeats on an idle machine may differ by chance; measured ones differ by 1 to 3 %."""
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,8 @@ def _refuse(runs: pd.DataFrame, found: list[Candidate], trusted: list[Candidate]
         return "other work on the machine disturbed every run, so that their order may be chance"
     smallest = runs["num_gpus"].min()
     if all(candidate.num_gpus > smallest for candidate in trusted):
-        return f"nothing sound was measured on {name_count(smallest, 'device')}, with which more devices are to be compared"
+        devices = name_count(smallest, "device")
+        return f"nothing sound was measured on {devices}, with which more devices are to be compared"
     return None
 
 
@@ -172,8 +173,8 @@ def _choose(
         if not pool:
             cheapest = min(trusted, key=lambda candidate: candidate.price)
             return None, (
-                f"nothing costs at most {question.budget:g} {cheapest.currency}; the cheapest, {_word(cheapest)}, costs "
-                f"{cheapest.price:.3g}"
+                f"nothing costs at most {question.budget:g} {cheapest.currency}; the cheapest, {_word(cheapest)}, "
+                f"costs {cheapest.price:.3g}"
             )
     if question.deadline_h is not None:
         in_time = [each for each in pool if each.walls and np.median(each.walls) / 3600 <= question.deadline_h]
