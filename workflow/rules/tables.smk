@@ -178,6 +178,8 @@ rule merge_tables:
 
 rule answer_question:
     input:
+        plan="results/plans/{study}.json",
+        template="workflow/report/answer.txt.jinja",
         tables=expand(
             "results/tables/{{study}}/{table}.tsv",
             table=["runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes", "protocols"],
@@ -191,6 +193,7 @@ rule answer_question:
             category="{study}",
             labels={"figure": "Answer: best framework and device count"},
         ),
+        facts="results/tables/{study}/answer.json",
     log:
         "results/logs/answer_question/{study}.log",
     params:
@@ -200,9 +203,11 @@ rule answer_question:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/answer_question.py \
             --tables {params.tables:q} \
+            --plan {input.plan:q} \
             --decision {input.decision:q} \
             --batch-search {input.batch_search:q} \
             --answer {output.answer:q} \
+            --facts {output.facts:q} \
             >{log:q} 2>&1
         """
 

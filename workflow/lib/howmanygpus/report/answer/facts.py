@@ -204,7 +204,7 @@ def _walk(by_count: dict[int, Candidate], worth_doubling: float) -> Candidate:
 
 
 def _list_ties(chosen: Candidate, candidates: list[Candidate]) -> list[Candidate]:
-    """Return the other configurations on the same number of devices that the repeats cannot tell from the chosen one."""
+    """Return the configurations on as many devices that the repeats cannot tell from the chosen one."""
     same = [each for each in candidates if each is not chosen and each.num_gpus == chosen.num_gpus]
     return [each for each in sorted(same, key=lambda each: each.duration) if each.is_tied_with(chosen)]
 
@@ -347,8 +347,7 @@ def _list_doubts(
         _doubt_repeats(doubt, chosen)
         counts = sorted(by_count)
         if chosen.num_gpus == counts[-1] and len(counts) > 1 and counts[-1] == runs["num_gpus"].max():
-            more = [*counts, 2 * counts[-1]]
-            doubt("edge_of_counts", "More devices than measured may pay.", f"num_gpus: {more}")
+            doubt("edge_of_counts", "More devices than measured may pay.", f"num_gpus: {[*counts, 2 * counts[-1]]}")
         sizes = sorted(int(size) for size in runs["per_device_batch_size"].unique())
         if chosen.names["per_device_batch_size"] == sizes[-1] and len(sizes) > 1:
             doubt(
