@@ -166,7 +166,12 @@ def test_a_program_without_quality_is_compared_by_its_rate_in_its_own_unit():
     program = {"input": "program", "quality": None, "parity": "not_checked"}
     decision, text = answer(repeat(around(10), **program), repeat(around(4), num_gpus=2, **program), thresholds=())
     assert decision["goal"]["threshold"] is None and decision["recommended"]["num_gpus"] == 2
-    assert "samples/s" in text and "accuracy" not in text and "unchecked" not in get_doubts(decision)
+    assert (
+        "2 x cpu, a, 8 samples per device" in text
+        and "samples/s" in text
+        and "accuracy" not in text
+        and "unchecked" not in get_doubts(decision)
+    )
 
 
 def test_a_disturbed_winner_is_not_trusted_while_others_are():
@@ -195,9 +200,15 @@ def test_a_speed_up_above_linear_is_doubted():
     assert "superlinear" in get_doubts(decision)
 
 
-def test_two_processors_in_one_curve_are_named():
-    decision, text = answer(repeat(around(100)), repeat(around(30), num_gpus=2, device_model="Intel Xeon"))
-    assert "mixed_models" in get_doubts(decision) and "AMD EPYC; Intel Xeon" in text
+def test_two_processors_are_two_machines():
+    """The second processor is three times as fast, and no run on one device of it was planned."""
+    rows = [*repeat(around(100)), *repeat(around(30), num_gpus=2, device_model="Intel Xeon")]
+    runs, evaluations = make_runs(*rows)
+    times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": [0.9]})
+    first, second = decide(runs, times, Question())["decisions"]
+    assert (first["of"], second["of"]) == ("AMD EPYC", "Intel Xeon")
+    assert first["recommended"]["num_gpus"] == 1 and [one["num_gpus"] for one in first["counts"]] == [1]
+    assert [one["num_gpus"] for one in second["counts"]] == [2] and second["counts"][0]["efficiency"] is None
 
 
 def test_nothing_completed_is_said():

@@ -17,7 +17,7 @@ from howmanygpus.report.answer.candidates import Candidate, Goal, Value, choose_
 from howmanygpus.report.answer.study import REPEAT
 from howmanygpus.report.equivalence import NO, compare_means
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.outcomes import IDENTITY, has_failed
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import choose_inputs, is_program, name_count
 
@@ -55,15 +55,35 @@ class Question:
 def decide(planned: pd.DataFrame, times: pd.DataFrame, question: Question) -> Facts:
     """Return the facts of a study. planned: the table of all its runs; times: the table time_to_accuracy."""
     runs = planned[is_fair(planned)]
-    parts = [(None, runs)]
-    if is_program(runs) and runs["variant"].nunique() > 1:
-        # Each combination of a program's axes may do different work.
-        parts = [(name, runs[runs["variant"] == name]) for name in runs["variant"].unique()]
     decisions = [
-        _decide_part(part, times[times["variant"] == name] if name else times, question) | {"of": name}
-        for name, part in parts
+        _decide_part(part, times.merge(part[list(IDENTITY)]), question) | {"of": ", ".join(names)}
+        for names, part in _split(runs)
     ]
     return {"version": FACTS_VERSION, **_describe_study(planned, runs), "decisions": decisions}
+
+
+def _split(runs: pd.DataFrame) -> list[tuple[list[str], pd.DataFrame]]:
+    """Return the parts of a study that are decided by themselves, each with what distinguishes it.
+
+    Each combination of a program's axes may do different work. Devices of different types, or of one name with
+    different models, are different machines, and runs that have not started may belong to any of one name.
+    """
+    parts: list[tuple[list[str], pd.DataFrame]] = [([], runs)]
+    if is_program(runs) and runs["variant"].nunique() > 1:
+        parts = [([str(name)], own) for name, own in runs.groupby("variant", sort=False)]
+    if runs["device"].nunique() > 1:
+        parts = [([*names, str(device)], own) for names, part in parts for device, own in part.groupby("device")]
+    split = []
+    for names, part in parts:
+        models = sorted(part["device_model"].dropna().unique())
+        if len(models) > 1:
+            split += [
+                ([*names, model], part[part["device_model"].isna() | (part["device_model"] == model)])
+                for model in models
+            ]
+        else:
+            split.append((names, part))
+    return split
 
 
 def _describe_study(planned: pd.DataFrame, runs: pd.DataFrame) -> Facts:
@@ -316,8 +336,6 @@ def _list_doubts(
         scope = ", also of configurations named here" if disturbed else ", none of them named here"
         text = f"{num_disturbed} of {name_count(len(runs), 'run')} were disturbed by other work{scope}."
         doubt("disturbed", text, repeat)
-    if len(models := sorted({" and ".join(sorted(each.models)) for each in found if each.models})) > 1:
-        doubt("mixed_models", f"Runs of one curve were on different processors: {'; '.join(models)}.")
     if unequal:
         names = ", ".join(dict.fromkeys(_word(each) for each in unequal))
         doubt("unequal_quality", f"Set apart, worse by more than {question.margin:g} at the end: {names}.")
@@ -345,9 +363,10 @@ def _list_doubts(
             break
     if chosen:
         _doubt_repeats(doubt, chosen)
-        counts = sorted(by_count)
-        if chosen.num_gpus == counts[-1] and len(counts) > 1 and counts[-1] == runs["num_gpus"].max():
-            doubt("edge_of_counts", "More devices than measured may pay.", f"num_gpus: {[*counts, 2 * counts[-1]]}")
+        measured = sorted(by_count)
+        if len(measured) > 1 and chosen.num_gpus == measured[-1] == runs["num_gpus"].max():
+            more = [*measured, 2 * measured[-1]]
+            doubt("edge_of_counts", "More devices than measured may pay.", f"num_gpus: {more}")
         sizes = sorted(int(size) for size in runs["per_device_batch_size"].unique())
         if chosen.names["per_device_batch_size"] == sizes[-1] and len(sizes) > 1:
             doubt(

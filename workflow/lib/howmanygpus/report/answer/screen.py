@@ -62,12 +62,12 @@ def write_value(value: Value, unit: str = "") -> str:
     return f"{text} ({write_number(value['low'])} to {write_number(value['high'])})"
 
 
-def write_configuration(one: dict[str, Any]) -> str:
-    """Write a configuration, such as `4 x a100, pytorch_ddp, 128 images per device`."""
+def write_configuration(one: dict[str, Any], unit: str) -> str:
+    """Write a configuration, such as `4 x a100, pytorch_ddp, 128 images per device`. unit: images or samples."""
     what = one["framework"] if one["variant"] == "base" else f"{one['framework']} {one['variant']}"
     nodes = f" on {one['num_nodes']} nodes" if one["num_nodes"] > 1 else ""
     batches = f"{one['accumulate']} x " if one["accumulate"] > 1 else ""
-    batch = f"{batches}{name_count(one['per_device_batch_size'], 'image')} per device"
+    batch = f"{batches}{name_count(one['per_device_batch_size'], unit[:-1])} per device"
     return f"{one['num_gpus']} x {one['device']}{nodes}, {what}, {batch}"
 
 
