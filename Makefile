@@ -6,6 +6,7 @@
 # make references  writes the generated tables of documents and docs/parity.md
 # make check-gpu   checks a GPU in every framework that a Python of this machine has; docs/gpu.md says how
 # make wheelhouse  fills a folder with the wheels for check-gpu on a machine without a network
+# make compare A=results B=../other-clone/results   compares two results of a study; FAIL_BELOW=0.95 sets the exit status
 # make adopt FROM=../other-clone   copies another clone's results here, so that none of its runs is repeated
 
 PYTHON ?= python3
@@ -44,7 +45,7 @@ SITE_HAS ?=
 FRAMEWORKS ?=
 STEPS ?=
 
-.PHONY: demo test test-frameworks test-all check locks references adopt check-gpu wheelhouse
+.PHONY: demo test test-frameworks test-all check locks references compare adopt check-gpu wheelhouse
 
 demo: $(INSTALLED)
 	@# After Ctrl-C some shells would go on with the else branch.
@@ -102,6 +103,10 @@ $(VENV)/bin/snakemake:
 	@mkdir -p "$(CACHE)/environments"
 	PYTHONPATH="workflow/lib:$$(ls "$(WHEELS)"/pip-*.whl 2>/dev/null | head -n 1)" flock "$(CACHE)/environments/workflow.lock" \
 		$(PYTHON) workflow/scripts/install_wheelhouse.py --wheels "$(WHEELS)" --link $(VENV)
+
+compare: $(INSTALLED)
+	@PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/compare_results.py "$(A)" "$(B)" \
+		$(if $(STUDY),--study "$(STUDY)") $(if $(FAIL_BELOW),--fail-below "$(FAIL_BELOW)")
 
 adopt:
 	$(CHECK_PYTHON)

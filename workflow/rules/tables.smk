@@ -194,6 +194,7 @@ rule answer_question:
             labels={"figure": "Answer: best framework and device count"},
         ),
         facts="results/tables/{study}/answer.json",
+        result="results/tables/{study}/result.json",
     log:
         "results/logs/answer_question/{study}.log",
     params:
@@ -208,6 +209,7 @@ rule answer_question:
             --batch-search {input.batch_search:q} \
             --answer {output.answer:q} \
             --facts {output.facts:q} \
+            --result {output.result:q} \
             >{log:q} 2>&1
         """
 

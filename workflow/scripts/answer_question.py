@@ -9,6 +9,7 @@ from howmanygpus.report.answer import answer
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.answer.screen import render
 from howmanygpus.report.files import DETAILS, read_table
+from howmanygpus.report.result import make_result
 
 TABLES = ("runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes", "protocols")
 
@@ -21,6 +22,7 @@ def main() -> None:
     parser.add_argument("--answer", type=Path, required=True, help="text file to write")
     parser.add_argument("--facts", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--batch-search", type=Path, nargs="?", help="table of the searches for the largest batch")
+    parser.add_argument("--result", type=Path, required=True, help="JSON file to write, for comparisons")
     arguments = parser.parse_args()
     tables = {name: read_table(arguments.tables / f"{name}.tsv") for name in TABLES}
     tables["batch_search"] = read_table(arguments.batch_search) if arguments.batch_search else None
@@ -28,6 +30,7 @@ def main() -> None:
     question = Question.of(json.loads(arguments.plan.read_text())["config"])
     facts = decide(tables["runs"], tables["time_to_accuracy"], question)
     write_json_atomic(arguments.facts, facts)
+    write_json_atomic(arguments.result, make_result(tables["runs"], facts))
     details = answer(**tables, decision=decision)
     write_text_atomic(arguments.answer, f"{render(facts, 'answer.txt.jinja')}\n{DETAILS}\n\n{details}")
 

@@ -1,15 +1,18 @@
 """
-Texts of the facts of a decision, by templates in workflow/report/. Whoever changes a sentence changes a template only.
+Texts of the facts of a decision and of a comparison, by templates in workflow/report/.
 
-The templates get the facts as `facts`, and the functions of this module that write numbers.
+Whoever changes a sentence changes a template only. The templates get the functions of this module that write numbers.
 """
 
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from howmanygpus.report.result import Comparison
 from howmanygpus.report.rows import name_count
 
 FOLDER = Path(__file__).parents[4] / "report"
@@ -23,12 +26,22 @@ Value = dict[str, float | None]
 
 def render(facts: dict[str, Any], template: str) -> str:
     """Return the text that a template makes of the facts of a study."""
+    return _fill(template, table=write_table, facts=facts)
+
+
+def render_comparison(comparison: Comparison, changes: list[str], first: str, second: str) -> str:
+    """Return the text about two results. changes: of their circumstances; first, second: what they are called."""
+    names = {"comparison": comparison, "changes": changes, "first": first, "second": second}
+    return _fill("comparison.txt.jinja", table=write_ratios, **names)
+
+
+def _fill(template: str, **names: Any) -> str:
     environment = Environment(
         loader=FileSystemLoader(FOLDER), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    written = (write_number, write_duration, write_value, write_configuration, write_price, write_target, write_table)
+    written = (write_number, write_duration, write_value, write_configuration, write_price, write_target)
     environment.globals |= {each.__name__.removeprefix("write_"): each for each in (*written, name_count)}
-    lines = environment.get_template(template).render(facts=facts).splitlines()
+    lines = environment.get_template(template).render(names).splitlines()
     return "\n".join(_fold(line) for line in lines) + "\n"
 
 
@@ -102,7 +115,19 @@ def write_table(decision: dict[str, Any], unit: str) -> list[str]:
         columns[priced[0]["currency"]] = [write_number(one["cost"]["median"]) if one["cost"] else "-" for one in counts]
     elif is_target:
         columns["device-h"] = [f"{one['device_seconds'] / 3600:.3g}" for one in counts]
-    rows = [[*columns], *zip(*columns.values(), strict=True)]
+    return _align([[*columns], *zip(*columns.values(), strict=True)])
+
+
+def write_ratios(comparison: Comparison) -> list[str]:
+    """Return the lines of the table of ratios by framework."""
+    rows = [["", "framework", "x as fast", "low", "high"]]
+    for one in comparison.frameworks:
+        numbers = (f"{each:.3f}" if np.isfinite(each) else "-" for each in (one.ratio, one.low, one.high))
+        rows.append([">" if one.is_difference else "", one.names["framework"], *numbers])
+    return _align(rows)
+
+
+def _align(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 

@@ -1,0 +1,102 @@
+"""Two results of a study are compared: chance is no difference, and a slower framework is one."""
+
+import json
+import subprocess
+import sys
+from functools import cache
+
+import numpy as np
+import pytest
+
+from answered import make_runs
+from howmanygpus.report.result import compare, find_changes, make_result
+from project import ROOT
+
+COUNTS, REPEATS = (1, 2), 2
+
+
+@cache
+def make_once(frameworks=("a", "b"), versions="torch 2"):
+    rows = [
+        {"framework": framework, "num_gpus": num_gpus, "per_device_batch_size": size, "framework_version": versions}
+        for framework in frameworks
+        for num_gpus in COUNTS
+        for size in (8, 16)
+        for _ in range(REPEATS)
+    ]
+    runs, _ = make_runs(*rows)
+    return json.dumps(make_result(runs, {}), allow_nan=False)
+
+
+def make(seed, scatter=0.02, slower=None, factor=1.0, **names):
+    """Make the result of a study whose rates scatter; those of the framework `slower` are 10 % lower."""
+    draws, result = np.random.default_rng(seed), json.loads(make_once(**names))
+    for one in result["configurations"]:
+        rate = 100 * one["num_gpus"] ** 0.9 * (1 + one["per_device_batch_size"] / 20) * factor
+        rate *= 0.9 if one["framework"] == slower else 1
+        one["images_per_s"] = [rate * np.exp(scatter * draws.normal()) for _ in one["images_per_s"]]
+    return result
+
+
+def name_differences(comparison):
+    return [each.names["framework"] for each in comparison.frameworks if each.is_difference]
+
+
+def test_two_runs_of_the_same_study_do_not_differ_and_a_slower_framework_does():
+    """The probability of a false difference is at most 2 % for each comparison, of a missed one a few per cent."""
+    same = [name_differences(compare(make(2 * seed), make(2 * seed + 1))) for seed in range(100)]
+    assert sum(map(bool, same)) <= 2
+    slowed = [compare(make(2 * seed), make(2 * seed + 1, slower="b")) for seed in range(100)]
+    assert sum(name_differences(each) == ["b"] for each in slowed) >= 90
+    assert np.median([each.frameworks[1].ratio for each in slowed]) == pytest.approx(0.9, abs=0.01)
+
+
+def test_the_interval_covers_the_true_ratio():
+    ratios = [
+        each for seed in range(200) for each in compare(make(2 * seed), make(2 * seed + 1, factor=1.2)).frameworks
+    ]
+    assert np.mean([each.low <= 1.2 <= each.high for each in ratios]) >= 0.98
+    assert np.mean([each.high - each.low for each in ratios]) < 0.25
+
+
+def test_small_differences_are_not_named_however_sure():
+    comparison = compare(make(1, scatter=1e-6), make(2, scatter=1e-6, factor=0.97))
+    assert comparison.frameworks[0].high < 1 and name_differences(comparison) == [] and comparison.worst == 1
+
+
+def test_single_repeats_have_no_interval_and_make_no_difference():
+    first, second = make(1), make(2, factor=0.5)
+    for one in (*first["configurations"], *second["configurations"]):
+        one["images_per_s"] = one["images_per_s"][:1]
+    comparison = compare(first, second)
+    assert np.isnan(comparison.frameworks[0].low) and name_differences(comparison) == []
+
+
+def test_what_only_one_result_has_is_listed_and_so_are_other_circumstances():
+    first, second = make(1, frameworks=("a", "b")), make(1, frameworks=("b", "c"), versions="torch 3")
+    comparison = compare(first, second)
+    assert {one["framework"] for one in comparison.only_first} == {"a"}
+    assert {one["framework"] for one in comparison.only_second} == {"c"}
+    assert [each.names["framework"] for each in comparison.frameworks] == ["b"]
+    assert find_changes(first, second) == ["framework_version: torch 2 -> torch 3"]
+
+
+def test_the_command_tells_and_fails_below_a_ratio(tmp_path):
+    paths = []
+    for name, result in (("first", make(1)), ("second", make(2, slower="b"))):
+        folder = tmp_path / name / "results" / "tables" / "s"
+        folder.mkdir(parents=True)
+        (folder / "result.json").write_text(json.dumps(result))
+        paths.append(str(tmp_path / name))
+
+    def call(*options):
+        command = [sys.executable, "workflow/scripts/compare_results.py", *options, "--folder", str(tmp_path / "made")]
+        return subprocess.run(command, cwd=ROOT, env={"PYTHONPATH": "workflow/lib"}, capture_output=True, text=True)
+
+    told = call(*paths)
+    assert told.returncode == 0 and "Difference: b is 0.9" in told.stdout
+    assert (tmp_path / "made" / "comparison.txt").read_text() in told.stdout
+    assert len((tmp_path / "made" / "comparison.tsv").read_text().splitlines()) == 1 + 2 + 8
+    assert call(*paths, "--fail-below", "0.95").returncode == 1
+    assert call(*paths, "--fail-below", "0.8").returncode == 0
+    assert "has results of these studies: none" in call(paths[0], str(tmp_path / "made")).stderr

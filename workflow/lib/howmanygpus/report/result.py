@@ -1,0 +1,189 @@
+"""
+The result of a study in one file, and the comparison of two of them: of two machines, versions or dates.
+
+A result has the decision, and each configuration with its raw repeats, machine, versions and parity, so that nothing
+else is needed to compare it. Rates are compared on a logarithmic scale, because a ratio is asked for.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import NormalDist, fmean
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from howmanygpus.report.answer.names import CONFIGURATION
+from howmanygpus.report.published import is_fair
+
+VERSION = 1
+KEY = (
+    "dataset",
+    "model",
+    *(name for name in CONFIGURATION if name not in ("device", "placement")),
+    "global_batch_size",
+)
+"""What two results are matched by. The device is left out, so that machines can be compared."""
+VALUES = ("images_per_s", "train_s", "wall_time_s", "quality_last", "peak_memory_gib", "cost")
+CONSTANT = ("framework_version", "device_model", "driver_version", "manifest_sha256", "parity", "git_commit")
+LEVEL = 0.98
+"""Probability that no framework is said to differ if none does; likewise for the configurations, among themselves."""
+SMALLEST = 0.05
+"""Least difference that is named, as a fraction. Two series of runs on one idle machine differ by up to 3 %."""
+
+Result = dict[str, Any]
+
+
+def make_result(planned: pd.DataFrame, facts: dict[str, Any]) -> Result:
+    """Return the result of a study. planned: the table of all its runs; facts: see report.answer.facts."""
+    runs = planned[is_fair(planned)]
+    configurations = []
+    for key, repeats in runs.groupby(list(KEY), sort=False, dropna=False):
+        done = repeats[repeats["status"] == "completed"]
+        configurations.append(
+            {name: _plain(value) for name, value in zip(KEY, key, strict=True)}
+            | {"device": repeats["device"].iloc[0], "num_planned": len(repeats)}
+            | {"statuses": {status: int(n) for status, n in repeats["status"].value_counts().items()}}
+            | {name: sorted(set(done[name].dropna().astype(str))) for name in CONSTANT}
+            | {name: [_plain(value) for value in done[name].dropna()] for name in VALUES}
+            | {"seeds": [int(seed) for seed in done["seed"]], "disturbed": int(done["disturbed"].eq(True).sum())}
+        )
+    return {"version": VERSION, "decision": facts, "configurations": configurations}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a table as JSON has it."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as fast the second of two results is. names: of a configuration, or of all those of a framework.
+
+    low and high: interval at LEVEL for all ratios of its kind together; nan if no configuration has two repeats.
+    """
+
+    names: dict[str, Any]
+    first: float
+    second: float
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether chance explains the ratio badly, and it is worth a word."""
+        return abs(math.log(self.ratio)) >= math.log(1 + SMALLEST) and (self.low > 1 or self.high < 1)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All ratios of two results, of single configurations and of frameworks; and what is in one of them only."""
+
+    configurations: list[Ratio]
+    frameworks: list[Ratio]
+    only_first: list[dict[str, Any]]
+    only_second: list[dict[str, Any]]
+
+    @property
+    def worst(self) -> float:
+        """Return the lowest ratio of a framework that is a difference; 1 if there is none."""
+        return min((each.ratio for each in self.frameworks if each.is_difference), default=1.0)
+
+
+def compare(first: Result, second: Result) -> Comparison:
+    """Compare the rates of the configurations that both results have with a rate.
+
+    The scatter of a single run is pooled over all configurations, as the standard deviation of the logarithm of its
+    rate. Intervals are those of Student's t with the pooled degrees of freedom, widened by Bonferroni's rule for the
+    number of ratios: of the frameworks, which are what is judged, and of the single configurations. Rates of one
+    machine at two times may differ more than repeats in one go, so that small differences are not named, however sure
+    (SMALLEST).
+    """
+    ours, theirs = _index(first), _index(second)
+    both = [key for key in ours if key in theirs]
+    spread, freedom = _pool([each[key] for key in both for each in (ours, theirs)])
+    frameworks = list(dict.fromkeys(dict(zip(KEY, key, strict=True))["framework"] for key in both))
+    of_one, of_framework = (_quantile(number, freedom) for number in (len(both), len(frameworks)))
+    pairs = [_Pair.of(key, ours[key], theirs[key], spread) for key in both]
+    configurations = [_make_ratio(pair.names, [pair], of_one) for pair in pairs]
+    together = [
+        _make_ratio({"framework": name}, [pair for pair in pairs if pair.names["framework"] == name], of_framework)
+        for name in frameworks
+    ]
+    only_first, only_second = (
+        [dict(zip(KEY, key, strict=True)) for key in one if key not in other]
+        for one, other in ((ours, theirs), (theirs, ours))
+    )
+    return Comparison(configurations, together, only_first, only_second)
+
+
+def _index(result: Result) -> dict[tuple, list[float]]:
+    """Return the rates of each configuration that has some."""
+    known = ((tuple(one[name] for name in KEY), one["images_per_s"]) for one in result["configurations"])
+    return {key: rates for key, rates in known if rates}
+
+
+def _pool(groups: Iterable[list[float]]) -> tuple[float, int]:
+    squares, freedom = 0.0, 0
+    for rates in groups:
+        logs = np.log(rates)
+        squares, freedom = squares + float(np.sum((logs - logs.mean()) ** 2)), freedom + len(logs) - 1
+    return (math.sqrt(squares / freedom), freedom) if freedom else (math.nan, 0)
+
+
+def _quantile(num_ratios: int, freedom: int) -> float:
+    """Return how many standard errors an interval reaches; nan without degrees of freedom.
+
+    Student's quantile from the normal one by the first two terms of Cornish and Fisher's expansion (Abramowitz and
+    Stegun 1964, 26.7.5).
+    """
+    if not freedom:
+        return math.nan
+    z = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / max(1, num_ratios))
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A configuration in both results: the mean logarithms of its rates, and the standard error of their difference."""
+
+    names: dict[str, Any]
+    first: float
+    second: float
+    error: float
+
+    @classmethod
+    def of(cls, key: tuple, first: list[float], second: list[float], spread: float) -> "_Pair":
+        error = spread * math.sqrt(1 / len(first) + 1 / len(second))
+        names = dict(zip(KEY, key, strict=True))
+        return cls(names, float(np.mean(np.log(first))), float(np.mean(np.log(second))), error)
+
+
+def _make_ratio(names: dict[str, Any], pairs: list[_Pair], quantile: float) -> Ratio:
+    """Return the geometric mean of the ratios of some configurations."""
+    first, second = fmean(pair.first for pair in pairs), fmean(pair.second for pair in pairs)
+    shift, reach = second - first, quantile * math.sqrt(sum(pair.error**2 for pair in pairs)) / len(pairs)
+    return Ratio(names, *map(math.exp, (first, second, shift, shift - reach, shift + reach)))
+
+
+def find_changes(first: Result, second: Result) -> list[str]:
+    """Name what differs between the circumstances of two results: machine, versions, data, code."""
+    changes = []
+    for name in CONSTANT:
+        values = [sorted({value for one in each["configurations"] for value in one[name]}) for each in (first, second)]
+        if values[0] != values[1]:
+            changes.append(f"{name}: {', '.join(values[0]) or 'none'} -> {', '.join(values[1]) or 'none'}")
+    return changes
+
+
+def tabulate(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return one row for each ratio, those of frameworks first."""
+    return [
+        {name: each.names.get(name, "all") for name in KEY}
+        | {"first_images_per_s": each.first, "second_images_per_s": each.second, "ratio": each.ratio}
+        | {"ratio_low": each.low, "ratio_high": each.high, "is_difference": each.is_difference}
+        for each in (*comparison.frameworks, *comparison.configurations)
+    ]
