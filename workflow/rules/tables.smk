@@ -180,6 +180,7 @@ rule answer_question:
     input:
         plan="results/plans/{study}.json",
         template="workflow/report/answer.txt.jinja",
+        machine=[PLAN.machine.path] if PLAN.machine.submits else [],
         tables=expand(
             "results/tables/{{study}}/{table}.tsv",
             table=["runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes", "protocols"],
@@ -195,6 +196,7 @@ rule answer_question:
         ),
         facts="results/tables/{study}/answer.json",
         result="results/tables/{study}/result.json",
+        batch_script=["results/tables/{study}/run.sbatch"] if PLAN.machine.submits else [],
     log:
         "results/logs/answer_question/{study}.log",
     params:
@@ -210,6 +212,8 @@ rule answer_question:
             --answer {output.answer:q} \
             --facts {output.facts:q} \
             --result {output.result:q} \
+            --machine {input.machine:q} \
+            --batch-script {output.batch_script:q} \
             >{log:q} 2>&1
         """
 

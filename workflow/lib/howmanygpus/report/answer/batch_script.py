@@ -1,0 +1,71 @@
+"""
+The batch script of a configuration, to be pasted: what a run of it requests on this cluster, and how it is started.
+
+The requests are those of the study's own jobs (site.requests). The program to start is the user's, by whatever name; a
+study of the user's program has its command.
+"""
+
+import math
+import shlex
+from typing import Any
+
+from howmanygpus.site.machine import Machine
+from howmanygpus.site.requests import JobSize, job_resources
+from howmanygpus.site.retrying import FIRST
+
+OPTIONS = {
+    "nodes": "--nodes={}",
+    "tasks": "--ntasks={}",
+    "cpus_per_task": "--cpus-per-task={}",
+    "gres": "--gres={}",
+    "mem_mb": "--mem={}M",
+    "slurm_partition": "--partition={}",
+    "constraint": "--constraint={}",
+    "qos": "--qos={}",
+}
+"""Options of sbatch, by the resource of the executor plugin that requests the same."""
+TIME_FACTOR = 1.5
+"""Requested time over the longest wall time that was measured."""
+STARTS = {
+    "plain": ["srun --ntasks=1 --cpus-per-task={cores_per_node} python train.py"],
+    "per_node": ["srun python train.py"],
+    "per_device": [
+        'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
+        "srun --ntasks={num_nodes} --ntasks-per-node=1 --cpus-per-task={cores_per_node} \\",
+        "  torchrun --nnodes={num_nodes} --nproc-per-node={devices_per_node} --rdzv-backend=c10d \\",
+        '  --rdzv-id="$SLURM_JOB_ID" --rdzv-endpoint="$head:29500" train.py',
+    ],
+    "horovodrun": [
+        "hosts=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | sed 's/$/:{devices_per_node}/' | paste -sd,)",
+        'horovodrun -np {num_gpus} -H "$hosts" python train.py',
+    ],
+    "mpirun": ["mpirun -np {num_gpus} python train.py"],
+}
+"""Lines that start a training program on all devices of a job, by the launcher of the framework."""
+
+
+def make_batch_script(spec: dict[str, Any], longest_wall_s: float, machine: Machine) -> str:
+    """Return the text of a batch script. spec: that of a planned run; longest_wall_s: of its configuration's runs."""
+    size = JobSize(
+        device=machine.device(spec["device"]),
+        launcher=spec["launcher"],
+        num_gpus=spec["num_gpus"],
+        num_nodes=spec["num_nodes"],
+        limit_min=math.ceil(TIME_FACTOR * longest_wall_s / 60),
+    )
+    requested = job_resources(machine, size, FIRST)
+    head = [option.format(requested[name]) for name, option in OPTIONS.items() if requested.get(name) is not None]
+    head.append(f"--time={requested['runtime']}")
+    head += map(shlex.quote, shlex.split(requested["slurm_extra"] or ""))
+    what = f"{spec['framework']}, {spec['num_gpus']} x {spec['device']}, {spec['per_device_batch_size']} per device"
+    options = [f"#SBATCH {option}" for option in (f"--job-name={spec['study']}", *head)]
+    return "\n".join(["#!/bin/bash", *options, "", f"# {what}", *_start(spec), ""])
+
+
+def _start(spec: dict[str, Any]) -> list[str]:
+    if "program" in spec:
+        return [f"# the command of the study, started {spec['program']['start']}", spec["program"]["command"].strip()]
+    devices_per_node = spec["num_gpus"] // spec["num_nodes"]
+    values = {name: spec[name] for name in ("num_gpus", "num_nodes")}
+    values |= {"devices_per_node": devices_per_node, "cores_per_node": spec["cores_per_device"] * devices_per_node}
+    return [line.format(**values) for line in STARTS[spec["launcher"]]]
