@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 
 from answered import make_runs
@@ -221,3 +222,17 @@ def test_the_best_tier_is_not_recommended_beside_stock():
     assert decision["recommended"]["variant"] == "base"
     decision, _ = answer(repeat(around(50), variant="fast"), best_variants=frozenset({"fast"}))
     assert decision["recommended"]["variant"] == "fast"
+
+
+def test_the_sentence_of_the_recommended_curve_says_why_no_more_devices():
+    runs, evaluations = make_runs(*repeat(around(100)), *repeat(around(90), num_gpus=2), *repeat(around(95), "b", 2))
+    times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": [0.9]})
+    same = {"variant": "base", "precision": "fp32", "device": "cpu", "per_device_batch_size": 8}
+    rows = [
+        same | {"framework": framework, "num_gpus": num_gpus, "sentence": f"{framework} {num_gpus} loses."}
+        for framework, num_gpus in (("b", 2), ("a", 4), ("a", 2), ("a", 1))
+    ]
+    facts = decide(runs, times, Question(), pd.DataFrame(rows))
+    assert facts["decisions"][0]["why"] == "a 2 loses."
+    assert "Why no more devices: a 2 loses." in render(facts, "answer.txt.jinja")
+    assert decide(runs, times, Question(), pd.DataFrame(rows[:1]))["decisions"][0]["why"] is None

@@ -46,7 +46,7 @@ def main() -> None:
     decision = json.loads(arguments.decision.read_text()) if arguments.decision else None
     plan = json.loads(arguments.plan.read_text())
     question = Question.of(plan["config"])
-    facts = decide(tables["runs"], tables["time_to_accuracy"], question)
+    facts = decide(tables["runs"], tables["time_to_accuracy"], question, tables.get("explanations"))
     write_json_atomic(arguments.facts, facts)
     write_json_atomic(arguments.result, make_result(tables["runs"], facts))
     if arguments.batch_script:

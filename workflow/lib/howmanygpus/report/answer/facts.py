@@ -52,11 +52,17 @@ class Question:
         return cls(**asked, margin=config["quality"]["margin"], best_variants=frozenset(best))
 
 
-def decide(planned: pd.DataFrame, times: pd.DataFrame, question: Question) -> Facts:
-    """Return the facts of a study. planned: the table of all its runs; times: the table time_to_accuracy."""
+def decide(
+    planned: pd.DataFrame, times: pd.DataFrame, question: Question, explanations: pd.DataFrame | None = None
+) -> Facts:
+    """Return the facts of a study.
+
+    planned: the table of all its runs; times: the table time_to_accuracy; explanations: the table of that name, if it
+    was made.
+    """
     runs = planned[is_fair(planned)]
     decisions = [
-        _decide_part(part, times.merge(part[list(IDENTITY)]), question) | {"of": ", ".join(names)}
+        _decide_part(part, times.merge(part[list(IDENTITY)]), question, explanations) | {"of": ", ".join(names)}
         for names, part in _split(runs)
     ]
     return {"version": FACTS_VERSION, **_describe_study(planned, runs), "decisions": decisions}
@@ -103,7 +109,9 @@ def _describe_study(planned: pd.DataFrame, runs: pd.DataFrame) -> Facts:
     }
 
 
-def _decide_part(runs: pd.DataFrame, times: pd.DataFrame, question: Question) -> Facts:
+def _decide_part(
+    runs: pd.DataFrame, times: pd.DataFrame, question: Question, explanations: pd.DataFrame | None
+) -> Facts:
     counted = choose_inputs(runs)
     stock = counted[~counted["variant"].isin(question.best_variants)]
     runs = stock if len(stock) else counted
@@ -125,6 +133,7 @@ def _decide_part(runs: pd.DataFrame, times: pd.DataFrame, question: Question) ->
         "ties": [_name(other) for other in _list_ties(chosen, shown)] if chosen else [],
         "alternatives": _list_alternatives(chosen, shown, by_count) if chosen else [],
         "counts": [_describe(best, by_count) | {"is_recommended": best is chosen} for best in by_count.values()],
+        "why": _explain(chosen, explanations) if chosen and explanations is not None else None,
         "doubts": _list_doubts(runs, times, goal, found, unequal, chosen, by_count, question),
     }
 
@@ -260,6 +269,24 @@ def _compare(other: Candidate, chosen: Candidate) -> Facts:
         "times_price": other.price / chosen.price if other.currency == chosen.currency else None,
         "quality_difference": qualities,
     }
+
+
+def _explain(chosen: Candidate, explanations: pd.DataFrame) -> str | None:
+    """Return why more devices do not serve the recommended curve as much; None if nothing larger was explained."""
+    framework, variant, precision = chosen.series
+    own = explanations[
+        (explanations["framework"] == framework)
+        & (explanations["variant"] == variant)
+        & (explanations["precision"] == precision)
+        & (explanations["device"] == chosen.names["device"])
+        & (explanations["num_gpus"] > chosen.num_gpus)
+        & explanations["sentence"].notna()
+    ]
+    if own.empty:
+        return None
+    is_other_batch = own["per_device_batch_size"] != chosen.names["per_device_batch_size"]
+    nearest = own.assign(is_other_batch=is_other_batch).sort_values(["num_gpus", "is_other_batch"], kind="stable")
+    return str(nearest["sentence"].iloc[0])
 
 
 def _name(candidate: Candidate) -> Facts:
