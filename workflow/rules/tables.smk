@@ -218,6 +218,32 @@ rule answer_question:
         """
 
 
+rule propose:
+    """Write what a proposal for computing time says about a study."""
+    input:
+        plan="results/plans/{study}.json",
+        facts="results/tables/{study}/answer.json",
+        batch_script=["results/tables/{study}/run.sbatch"] if PLAN.machine.submits else [],
+        tables=expand("results/tables/{{study}}/{table}.tsv", table=["runs", "scaling", "utilisation"]),
+        templates=expand("workflow/report/proposal.{suffix}.jinja", suffix=["md", "tex", "txt"]),
+    output:
+        folder=directory("results/proposal/{study}"),
+    log:
+        "results/logs/propose/{study}.log",
+    localrule: True
+    params:
+        code=hash_script("write_proposal"),
+        tables=subpath(input.facts, parent=True),
+    shell:
+        r"""
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_proposal.py \
+            --tables {params.tables:q} \
+            --plan {input.plan:q} \
+            --folder {output.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
 rule merge_answers:
     input:
         answers=expand("results/tables/{study}/answer.txt", study=PLAN.studies),

@@ -1,5 +1,5 @@
 """
-Define the targets besides `all`: the target `available`, and one target per study with the study's name. A study with a
+Define the targets besides `all`: the targets `available` and `proposal`, and one target per study with the study's name. A study with a
 list of models is a target of its own name, too, which stands for one study per model.
 """
 
@@ -7,6 +7,11 @@ list of models is a target of its own name, too, which stands for one study per 
 rule available:
     input:
         products.available(),
+
+
+rule proposal:
+    input:
+        expand("results/proposal/{study}", study=PLAN.studies),
 
 
 for study in PLAN.targets:

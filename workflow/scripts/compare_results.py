@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from howmanygpus.files import write_text_atomic
-from howmanygpus.report.answer.screen import render_comparison
+from howmanygpus.report.texts import render_comparison
 from howmanygpus.report.files import write_table
 from howmanygpus.report.result import Result, compare, find_changes, tabulate
 

@@ -1,5 +1,5 @@
 """
-Texts of the facts of a decision and of a comparison, by templates in workflow/report/.
+Texts of a decision, of a comparison and of a proposal, by templates in workflow/report/.
 
 Whoever changes a sentence changes a template only. The templates get the functions of this module that write numbers.
 """
@@ -15,11 +15,18 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from howmanygpus.report.result import Comparison
 from howmanygpus.report.rows import name_count
 
-FOLDER = Path(__file__).parents[4] / "report"
+FOLDER = Path(__file__).parents[3] / "report"
 WIDTH = 100
 """Columns of the text, which a line of a table may exceed."""
 UNITS = (("s", 1.0, 90.0), ("min", 60.0, 90.0), ("h", 3600.0, 48.0), ("days", 86400.0, float("inf")))
 """Units of durations: name, seconds, and the number from which on the next unit is used."""
+
+TEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+"""Letters that mean something to LaTeX, with how it writes them."""
 
 Value = dict[str, float | None]
 
@@ -35,14 +42,21 @@ def render_comparison(comparison: Comparison, changes: list[str], first: str, se
     return _fill("comparison.txt.jinja", table=write_ratios, **names)
 
 
-def _fill(template: str, **names: Any) -> str:
+def render_proposal(facts: dict[str, Any], suffix: str) -> str:
+    """Return the text of a proposal. facts: see report.proposal. suffix: md, tex or txt."""
+    tables = {"plain_table": write_scaling, "markdown_table": write_markdown, "tex_table": list_scaling}
+    return _fill(f"proposal.{suffix}.jinja", is_folded=suffix == "txt", facts=facts, **tables)
+
+
+def _fill(template: str, is_folded: bool = True, **names: Any) -> str:
     environment = Environment(
         loader=FileSystemLoader(FOLDER), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     written = (write_number, write_duration, write_value, write_configuration, write_price, write_target)
     environment.globals |= {each.__name__.removeprefix("write_"): each for each in (*written, name_count)}
+    environment.filters["tex"] = escape_for_tex
     lines = environment.get_template(template).render(names).splitlines()
-    return "\n".join(_fold(line) for line in lines) + "\n"
+    return "\n".join(_fold(line) if is_folded else line for line in lines) + "\n"
 
 
 def _fold(line: str) -> str:
@@ -125,6 +139,57 @@ def write_ratios(comparison: Comparison) -> list[str]:
         numbers = (f"{each:.3f}" if np.isfinite(each) else "-" for each in (one.ratio, one.low, one.high))
         rows.append([">" if one.is_difference else "", one.names["framework"], *numbers])
     return _align(rows)
+
+
+def list_scaling(curve: dict[str, Any], facts: dict[str, Any]) -> list[list[str]]:
+    """Return the cells of the table of a curve, its head first. Columns without any value are left out."""
+    rows = curve["rows"]
+    columns = {
+        "devices": [f"{row['num_gpus']} x {row['device']}" for row in rows],
+        "nodes": [str(row["num_nodes"]) for row in rows],
+        "batch": [str(row["global_batch_size"]) for row in rows],
+        "wall time": [write_duration(row["wall_s"]) if row["wall_s"] else "" for row in rows],
+        f"{facts['unit']}/s": [write_value(row["images_per_s"]) for row in rows],
+        "speed-up": [write_value(row["speedup"]) if row["speedup"] else "1" for row in rows],
+        "efficiency": [_write_share(row["scaling_efficiency"]) for row in rows],
+        f"{100 * facts['efficiency']:.0f} %": [_write_pass(row["has_efficiency"]) for row in rows],
+        "gain": ["" if row["gain"] is None else f"{row['gain']:.2f}" for row in rows],
+        f"{facts['doubling']} x": [_write_pass(row["has_gain"]) for row in rows],
+        "start-up": [_write_share(row["startup_frac"]) for row in rows],
+        "utilisation": [_write_share(row["utilisation_frac"]) for row in rows],
+        "GiB": ["" if row["memory_gib_highest"] is None else write_number(row["memory_gib_highest"]) for row in rows],
+        "MFU": [_write_share(row["mfu"]) for row in rows],
+        "input wait": [_write_share(row["data_wait_frac"]) for row in rows],
+        "node-hours": ["" if row["node_hours"] is None else write_number(row["node_hours"]) for row in rows],
+    }
+    kept = {name: cells for name, cells in columns.items() if any(cells)}
+    return [[*kept], *map(list, zip(*kept.values(), strict=True))]
+
+
+def write_scaling(curve: dict[str, Any], facts: dict[str, Any]) -> list[str]:
+    """Return the lines of the table of a curve, for plain text: each device count in a block of its own."""
+    head, *rows = list_scaling(curve, facts)
+    width = max(map(len, head))
+    return _align([[name.ljust(width), *(row[index] for row in rows)] for index, name in enumerate(head)])
+
+
+def write_markdown(curve: dict[str, Any], facts: dict[str, Any]) -> list[str]:
+    """Return the lines of the table of a curve in Markdown."""
+    head, *rows = list_scaling(curve, facts)
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---:"] * len(head), *rows)]
+
+
+def escape_for_tex(text: str) -> str:
+    """Return a text in which LaTeX reads no commands."""
+    return "".join(TEX.get(letter, letter) for letter in str(text))
+
+
+def _write_share(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.0f} %"
+
+
+def _write_pass(has_passed: bool | None) -> str:
+    return "" if has_passed is None else "pass" if has_passed else "fail"
 
 
 def _align(rows: Sequence[Sequence[str]]) -> list[str]:

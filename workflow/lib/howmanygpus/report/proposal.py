@@ -1,0 +1,172 @@
+"""
+What computing centres ask for in a proposal: the scaling of one configuration, with every number that they name.
+
+docs/proposal.md says which line answers which centre. The templates in workflow/report/ make texts of the facts.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from howmanygpus.report.answer.candidates import Value
+from howmanygpus.report.answer.names import CONFIGURATION
+from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.published import is_fair
+from howmanygpus.report.style import GREY, make_panels, mark_counts
+from howmanygpus.report.tables.scaling import MODES, is_baseline
+
+EFFICIENCY = 0.75
+"""Least parallel efficiency that centres accept; CSC's example is a speed-up of 1.5 for each doubling."""
+DOUBLING = 1.5
+SERIES = ["framework", "variant", "input", "precision", "device", "placement"]
+COLOUR = "#0072B2"
+
+Facts = dict[str, Any]
+
+
+def collect(
+    facts: Facts, runs: pd.DataFrame, scaling: pd.DataFrame, utilisation: pd.DataFrame, config: dict[str, Any]
+) -> Facts:
+    """Return what a proposal says about a study, from its decision and its tables.
+
+    facts: see report.answer.facts. config: that of the study. The configuration is the recommended one or, without a
+    recommendation, the fastest one; the curves are those of its framework with its batch.
+    """
+    runs = runs[is_fair(runs)]
+    own = runs.merge(utilisation, on=list(IDENTITY), how="left")
+    chosen = next((each["recommended"] for each in facts["decisions"] if each["recommended"]), None)
+    known = scaling[scaling["images_per_s_median"].notna()]
+    if chosen is None and len(known):
+        chosen = known.sort_values("images_per_s_median").iloc[-1].to_dict()
+    curves = []
+    for mode in MODES:
+        if chosen is None:
+            break
+        rows = known[(known["scaling_mode"] == mode) & _is_series(known, chosen)]
+        fixed = _choose_curve(rows, chosen)
+        rows = rows[rows["fixed_batch_size"] == fixed].sort_values("num_gpus")
+        if len(rows):
+            curves.append(
+                {"mode": mode, "fixed_batch_size": int(fixed), "rows": _describe_rows(rows, own, config["cases"])}
+            )
+    completed = runs[runs["status"] == "completed"]
+    return {
+        **{key: facts[key] for key in ("study", "network", "dataset", "is_program", "unit", "machines")},
+        **{key: facts[key] for key in ("first_day", "last_day", "num_planned")},
+        "configuration": chosen,
+        "curves": curves,
+        "cases": config["cases"],
+        "epochs": config.get("epochs"),
+        "versions": sorted(set(completed["framework_version"].dropna())),
+        "python": sorted(set(completed["python_version"].dropna().astype(str))),
+        "drivers": sorted(set(completed["driver_version"].dropna().astype(str))),
+        "nodes": sorted({node for each in completed["nodes"].dropna() for node in str(each).split()}),
+        "commits": sorted(set(completed["git_commit"].dropna().astype(str))),
+        "manifests": sorted(set(completed["manifest_sha256"].dropna().astype(str))),
+        "parity": sorted(set(completed["parity"].dropna())),
+        "warmup_steps": config["warmup_steps"],
+        "efficiency": EFFICIENCY,
+        "doubling": DOUBLING,
+    }
+
+
+def _is_series(table: pd.DataFrame, chosen: Facts) -> pd.Series:
+    names = ("framework", "variant", "input", "precision", "device")
+    return (table[list(names)] == [chosen[name] for name in names]).all(axis=1)
+
+
+def _choose_curve(rows: pd.DataFrame, chosen: Facts) -> float:
+    """Return the batch that is constant on the curve through the configuration, else on that with most counts."""
+    same = rows[
+        (rows["num_gpus"] == chosen["num_gpus"]) & (rows["per_device_batch_size"] == chosen["per_device_batch_size"])
+    ]
+    through = rows[rows["fixed_batch_size"].isin(same["fixed_batch_size"])]
+    counts = (through if len(through) else rows).groupby("fixed_batch_size")["num_gpus"].nunique()
+    return float(counts.idxmax()) if len(counts) else np.nan
+
+
+def _describe_rows(rows: pd.DataFrame, runs: pd.DataFrame, cases: int) -> list[Facts]:
+    described: list[Facts] = []
+    for _, row in rows.iterrows():
+        repeats = runs[(runs[CONFIGURATION] == row[CONFIGURATION]).all(axis=1) & (runs["status"] == "completed")]
+        wall = Value.of(repeats["wall_time_s"].astype(float))
+        started = repeats["init_s"].astype(float) + repeats["compile_s"].astype(float)
+        share = (started / repeats["wall_time_s"].astype(float)).median()
+        before = described[-1] if described else None
+        gain = row["images_per_s_median"] / before["images_per_s"]["median"] if before else None
+        doublings = np.log2(row["num_gpus"] / before["num_gpus"]) if before else 0.0
+        is_base = bool(is_baseline(rows.loc[[row.name]]).iloc[0])
+        wall_s = wall.median if wall else np.nan
+        described.append(
+            {
+                **{
+                    key: int(row[key])
+                    for key in ("num_gpus", "num_nodes", "per_device_batch_size", "global_batch_size")
+                },
+                "device": row["device"],
+                "num_repeats": int(row["num_repeats"]),
+                "images_per_s": _summarize(row, "images_per_s"),
+                "speedup": None if is_base else _summarize(row, "speedup"),
+                "scaling_efficiency": _known(row["scaling_efficiency"]),
+                "has_efficiency": None if is_base else bool(row["scaling_efficiency"] >= EFFICIENCY),
+                "gain": gain,
+                "has_gain": None if gain is None else bool(gain >= DOUBLING**doublings),
+                "wall_s": wall.as_fact() if wall else None,
+                "startup_frac": _known(share),
+                "node_hours": _known(cases * row["num_nodes"] * wall_s / 3600),
+                **{name: _known(repeats[name].astype(float).median()) for name in USED},
+            }
+        )
+    return described
+
+
+USED = (
+    *("utilisation_frac", "memory_gib_highest", "host_utilisation_frac", "data_wait_frac", "mfu"),
+    *("disk_read_gib_per_s", "network_tx_gib_per_s", "joules_per_image"),
+)
+"""Columns of the tables runs and utilisation that a proposal shows as medians."""
+
+
+def _summarize(row: pd.Series, name: str) -> dict[str, float | None]:
+    median = row.get(f"{name}_median", row.get(name))
+    return {"median": _known(median), "low": _known(row.get(f"{name}_low")), "high": _known(row.get(f"{name}_high"))}
+
+
+def _known(value: Any) -> float | None:
+    return float(value) if value is not None and np.isfinite(value) else None
+
+
+def draw(facts: Facts) -> Figure:
+    """Draw the speed-up and the efficiency of each curve, with what centres demand."""
+    curves = facts["curves"]
+    titles = [f"{curve['mode']} scaling: {what}" for curve in curves for what in ("speed-up", "efficiency")]
+    figure, axes = make_panels(titles, max_columns=2)
+    for curve, speed, share in zip(curves, axes[::2], axes[1::2], strict=False):
+        counts = np.array([row["num_gpus"] for row in curve["rows"]], float)
+        first = curve["rows"][0]["images_per_s"]["median"]
+        speedups = np.array([row["images_per_s"]["median"] / first for row in curve["rows"]])
+        speed.plot(counts, counts / counts[0], color=GREY, linestyle=":")
+        speed.annotate("ideal", (counts[-1], counts[-1] / counts[0]), color=GREY, ha="right", va="bottom")
+        speed.plot(counts, speedups, color=COLOUR, marker="o")
+        speed.set_ylabel(f"speed-up over {int(counts[0])} device{'s' if counts[0] > 1 else ''}")
+        share.plot(counts, 100 * speedups * counts[0] / counts, color=COLOUR, marker="o")
+        share.axhline(100 * EFFICIENCY, color=GREY, linestyle=":")
+        share.annotate(f"{100 * EFFICIENCY:.0f} % demanded", (counts[0], 100 * EFFICIENCY), color=GREY, va="bottom")
+        share.set_ylabel("parallel efficiency in %")
+        share.set_ylim(0, max(105, 1.05 * share.dataLim.ymax))
+        speed.set_ylim(0)
+        for panel in (speed, share):
+            panel.set_xlabel("devices")
+            mark_counts(panel, counts.astype(int))
+    return figure
+
+
+def save(figure: Figure, folder: Path) -> None:
+    """Write the figure as SVG and PDF."""
+    for suffix in ("svg", "pdf"):
+        figure.savefig(folder / f"scaling.{suffix}", bbox_inches="tight")
+    plt.close(figure)
