@@ -7,8 +7,8 @@ import pytest
 
 from answered import make_runs
 from howmanygpus.report.answer.facts import Question, decide
-from howmanygpus.report.texts import WIDTH, render
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.texts import WIDTH, render
 
 PRICE_PER_S = 0.001
 

@@ -11,9 +11,9 @@ from howmanygpus.paths import RUNS
 from howmanygpus.report.answer import answer
 from howmanygpus.report.answer.batch_script import make_batch_script
 from howmanygpus.report.answer.facts import Question, decide
-from howmanygpus.report.texts import render
 from howmanygpus.report.files import DETAILS, read_table
 from howmanygpus.report.result import make_result
+from howmanygpus.report.texts import render
 from howmanygpus.site.machine import read_machine
 
 TABLES = ("runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes", "protocols")

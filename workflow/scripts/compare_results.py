@@ -13,9 +13,9 @@ from pathlib import Path
 import pandas as pd
 
 from howmanygpus.files import write_text_atomic
-from howmanygpus.report.texts import render_comparison
 from howmanygpus.report.files import write_table
 from howmanygpus.report.result import Result, compare, find_changes, tabulate
+from howmanygpus.report.texts import render_comparison
 
 
 def read(path: Path, study: str | None) -> Result:

@@ -44,7 +44,7 @@ def render_comparison(comparison: Comparison, changes: list[str], first: str, se
 
 def render_proposal(facts: dict[str, Any], suffix: str) -> str:
     """Return the text of a proposal. facts: see report.proposal. suffix: md, tex or txt."""
-    tables = {"plain_table": write_scaling, "markdown_table": write_markdown, "tex_table": list_scaling}
+    tables: dict[str, Any] = {"plain_table": write_scaling, "markdown_table": write_markdown, "tex_table": list_scaling}
     return _fill(f"proposal.{suffix}.jinja", is_folded=suffix == "txt", facts=facts, **tables)
 
 

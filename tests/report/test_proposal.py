@@ -1,0 +1,87 @@
+"""A proposal shows what centres ask for, with the right words on what passes."""
+
+import shutil
+import subprocess
+
+import pandas as pd
+import pytest
+
+from answered import make_runs
+from howmanygpus.report.answer.facts import Question, decide
+from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.proposal import collect, draw, save
+from howmanygpus.report.tables.scaling import compute_scaling
+from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.tables.utilisation import COLUMNS as UTILISATION
+from howmanygpus.report.texts import escape_for_tex, list_scaling, render_proposal
+
+RATES = {1: 100.0, 2: 190.0, 4: 340.0, 8: 400.0}
+CONFIG = {"cases": 10, "epochs": 3, "warmup_steps": 5}
+
+
+@pytest.fixture(scope="module")
+def facts():
+    rows = [
+        {"framework": "horovod_a", "num_gpus": count, "images_per_s": rate * scatter, "wall_time_s": 3600 / rate * 100}
+        | {"train_s": 1000 / rate, "init_s": 36.0, "compile_s": 0.0, "framework_version": "torch 2", "run_dir": "r"}
+        for count, rate in RATES.items()
+        for scatter in (0.99, 1.0, 1.01)
+    ]
+    runs, evaluations = make_runs(*rows)
+    times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": [0.9]})
+    used = runs[list(IDENTITY)].assign(utilisation_frac=0.8, memory_gib_highest=1.5)
+    used = used.reindex(columns=list(UTILISATION))
+    answer = decide(runs, times, Question())
+    return collect(answer, runs, compute_scaling(runs, {"weak": [8]}, {}), used, CONFIG)
+
+
+def test_efficiency_and_doublings_pass_or_fail(facts):
+    (curve,) = facts["curves"]
+    assert (curve["mode"], curve["fixed_batch_size"]) == ("weak", 8)
+    passed = [(row["num_gpus"], row["has_efficiency"], row["has_gain"]) for row in curve["rows"]]
+    assert passed == [(1, None, None), (2, True, True), (4, True, True), (8, False, False)]
+    assert facts["configuration"]["num_gpus"] == 4
+
+
+def test_node_hours_are_cases_times_nodes_times_wall_time(facts):
+    first = facts["curves"][0]["rows"][0]
+    assert first["wall_s"]["median"] == 3600 and first["node_hours"] == 10
+    assert first["startup_frac"] == pytest.approx(0.01)
+
+
+def test_columns_without_values_are_left_out(facts):
+    head, *rows = list_scaling(facts["curves"][0], facts)
+    assert {"75 %", "1.5 x", "utilisation", "GiB"} <= set(head) and "MFU" not in head
+    assert rows[3][head.index("75 %")] == "fail" and rows[3][head.index("efficiency")] == "50 %"
+
+
+def test_every_text_has_the_table_and_the_method(facts):
+    for suffix in ("md", "tex", "txt"):
+        text = render_proposal(facts, suffix)
+        assert all(word in text for word in ("node-hours", "fail", "pass", "smallest device count", "Data parallel"))
+    assert all(len(line) <= 100 for line in render_proposal(facts, "txt").splitlines())
+
+
+def test_latex_reads_no_commands_in_names(facts):
+    assert escape_for_tex("50 % of a_b & {c} \\ ~^#$") == (
+        r"50 \% of a\_b \& \{c\} \textbackslash{} \textasciitilde{}\textasciicircum{}\#\$"
+    )
+    assert r"horovod\_a" in render_proposal(facts, "tex")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed (Debian: texlive-latex-base)")
+def test_it_compiles(facts, tmp_path):
+    save(draw(facts), tmp_path)
+    (tmp_path / "proposal.tex").write_text(render_proposal(facts, "tex"))
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "proposal.tex"]
+    made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert made.returncode == 0, made.stdout[-2000:]
+    assert "Overfull" not in made.stdout
+
+
+def test_a_study_without_rates_says_so():
+    runs, _ = make_runs({"framework": "a", "status": "crashed"})
+    times = pd.DataFrame({"variant": [], "threshold": [], **{name: [] for name in IDENTITY if name != "variant"}})
+    scaling = compute_scaling(runs, {"weak": [8]}, {})
+    facts = collect(decide(runs, times, Question()), runs, scaling, runs[list(IDENTITY)], CONFIG)
+    assert "there is nothing to show" in render_proposal(facts, "md")
