@@ -29,7 +29,7 @@ from howmanygpus.report.answer.study import (
 )
 from howmanygpus.report.answer.throughput import answer_throughput
 from howmanygpus.report.outcomes import GridDecision
-from howmanygpus.report.published import is_fair
+from howmanygpus.report.published import is_control, is_fair
 from howmanygpus.report.rows import choose_inputs, is_program
 
 
@@ -49,7 +49,8 @@ def answer(
     decision: what an adaptive study decided; None for a fixed grid. batch_search: the table of that name, if the study
     searched the largest batch.
     """
-    planned, runs = runs, runs[is_fair(runs)]
+    controls = runs[is_control(runs)]
+    planned, runs = runs.drop(controls.index), runs[is_fair(runs)]
     real = choose_inputs(scaling)
     real = real[real["images_per_s_median"].notna()]
     if real.empty:
@@ -77,7 +78,7 @@ def answer(
     facts += [describe_unmeasured(runs), describe_trajectories(planned), describe_bill(jobs)]
     facts += describe_protocols(protocols)
     lines = [f"- {line}" for line in [*describe_grid(runs, decision), *found, *facts] if line]
-    return "\n".join([describe_runs(planned), "", *lines, ""])
+    return "\n".join([describe_runs(planned, controls), "", *lines, ""])
 
 
 def rank(

@@ -2,10 +2,12 @@
 Every planned run: its status, its rates and quality, and its versions.
 
 A rate is all images over all seconds of the measured windows. Values that are undefined are empty. `protocol` says why
-a run that repeats an unfair protocol is not comparable; it is empty for all others. `own_rates` has the learning rates
-that the study gives to this framework alone. `roc_auc_last` is the area under the ROC curve of two classes. A run with
-other settings than the plan's has the status `stale`, and no numbers. `stale_because` says why a run is not repeated by
-the target `available`, although a full call would repeat it: besides settings, its code, data or pins may have changed.
+a run that repeats an unfair protocol is not comparable; it is empty for all others. `control` names the part that a
+control run replaces or leaves out: `resident_input`, `no_exchange` (which is not training) or `no_evaluation`.
+`own_rates` has the learning rates that the study gives to this framework alone. `roc_auc_last` is the area under the
+ROC curve of two classes. A run with other settings than the plan's has the status `stale`, and no numbers.
+`stale_because` says why a run is not repeated by the target `available`, although a full call would repeat it: besides
+settings, its code, data or pins may have changed.
 """
 
 from pathlib import Path
@@ -49,7 +51,7 @@ PROVENANCE = (
     *("framework_version", "python_version", "device_model", "driver_version", "git_commit"),
     *("manifest_sha256", "hostname", "nodes", "gpu_uuids", "started_at", "parity", "run_dir"),
 )
-COLUMNS = (*IDENTITY, "model_options", "own_rates", "protocol", *OUTCOME, *PROVENANCE)
+COLUMNS = (*IDENTITY, "model_options", "own_rates", "protocol", "control", *OUTCOME, *PROVENANCE)
 
 
 def tabulate(
@@ -85,6 +87,7 @@ def tabulate(
         row["own_rates"] = describe_own_rates(plan["config"], *names)
         row["stale_because"] = plan.get("stale", {}).get(outcome.path)
         row["protocol"] = describe_protocol(outcome.protocol) if outcome.protocol else None
+        row["control"] = outcome.control or None
         rows.append(row | trajectories.get(identity, {}))
     # Runs without images turn it into a column of floats, which would be written with six digits.
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"images_seen": "Int64"})
