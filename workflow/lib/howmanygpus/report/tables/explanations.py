@@ -4,35 +4,252 @@ Why each curve bends: the loss of every configuration against the baseline of it
 `loss_frac` is 1 - scaling efficiency. The shares of the causes are differences to control runs at both ends, see
 report.shares; they need not add up to the loss, and `unexplained_frac` is the rest. Without control runs with resident
 input, the share of input is that of the waits for batches (`input_from`). `imbalance_frac` is the time that the slowest
-process takes beyond the faster half of the processes, when none waits for another. `batch_frac` is known in strong
-scaling if the baseline's devices have also run with the smaller batch. Evaluation and start-up are in no rate; their
-parts of the wall time are beside it. `causes` names those that the repeats tell from zero, the largest first.
+process takes beyond the faster half of the processes while none waits for another. `batch_frac` is known in strong
+scaling if the baseline's devices have also run with the smaller batch. Evaluation and start-up are in no rate, and have
+their part of the wall time instead. `causes` names the shares that the repeats tell from zero, the largest first.
 """
+
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.explaining import explain
-from howmanygpus.report.outcomes import has_failed
-from howmanygpus.report.published import is_fair
-from howmanygpus.report.rows import RESIDENT_INPUT, NO_EVALUATION, NO_EXCHANGE, name_series
-from howmanygpus.report.shares import BASE, END, LOSS, UNEXPLAINED, Share, compute_shares
-from howmanygpus.report.tables import scaling as scaling_table
-from howmanygpus.report.tables.scaling import is_baseline
+from howmanygpus.measure.spec import RESIDENT
+from howmanygpus.report.controls import (
+    CONFIGURATION,
+    NO_EXCHANGE,
+    RESIDENT_INPUT,
+    Repeats,
+    find_first_variant,
+    find_slowest,
+    time_images,
+)
+from howmanygpus.report.explaining import Place, explain, explain_wall_time, name_missing, suggest
+from howmanygpus.report.rows import name_series
+from howmanygpus.report.shares import BASE, END, LOSS, UNEXPLAINED, Signs, compute_shares
+from howmanygpus.report.tables.scaling import CURVE, FIXED, is_baseline
 
 READS = ("runs", "scaling", "run_phases", "ceilings")
 IS_MERGED = True
-CONFIGURATION = ["placement", "num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"]
-LINE = [*scaling_table.CURVE, "scaling_mode", "fixed_batch_size"]
-"""Columns that rows with the same baseline share."""
+LINE = [*CURVE, "scaling_mode", "fixed_batch_size"]
+"""Columns that are the same for a configuration and its baseline."""
 INPUT, EXCHANGE, IMBALANCE, BATCH = "input", "exchange", "imbalance", "batch"
 CAUSES = (INPUT, EXCHANGE, IMBALANCE, BATCH)
 SHARES = (LOSS, *CAUSES, UNEXPLAINED)
+CONTROLS, WAITS = "control runs", "waits for batches"
 COLUMNS = [
     *(*LINE, "curve", *CONFIGURATION, "baseline_num_gpus", "baseline_num_nodes"),
-    *("num_repeats", "baseline_num_repeats"),
+    *("num_planned", "num_repeats", "baseline_num_repeats", "num_disturbed", "baseline_num_disturbed"),
     *(f"{share}_frac{end}" for share in SHARES for end in ("", "_low", "_high")),
-    *("input_from", "loader_images_per_s_per_core", "loader_workers", "wanted_images_per_s_per_device"),
-    *("slow_process", "slow_frac", "evaluation_wall_frac", "startup_wall_frac"),
+    *("input_from", "loader_images_per_s_per_worker", "loader_workers", "wanted_images_per_s_per_device"),
+    *("slow_process", "slow_frac", "evaluation_wall_frac", "startup_wall_frac", "baseline_evaluation_wall_frac"),
     *("causes", "not_known", "remedy", "sentence", "wall_sentence"),
 ]
+
+
+@dataclass
+class Evidence:
+    """What the runs say about one configuration and its baseline.
+
+    groups: device-seconds per image of each repeat, see report.shares. causes: how these make up the costs. not_known:
+    why a cause has no share, by its name. facts: other columns of the row.
+    """
+
+    groups: dict[str, np.ndarray] = field(default_factory=dict)
+    causes: dict[str, Signs] = field(default_factory=dict)
+    not_known: dict[str, str] = field(default_factory=dict)
+    facts: dict = field(default_factory=dict)
+
+    def add(self, cause: str, signs: dict[str, int], **groups: np.ndarray) -> None:
+        self.groups |= groups
+        self.causes[cause] = signs
+
+
+def tabulate(
+    plan: dict, runs: pd.DataFrame, scaling: pd.DataFrame, run_phases: pd.DataFrame, ceilings: pd.DataFrame
+) -> pd.DataFrame:
+    """One row per configuration that is compared with a baseline. The arguments are the tables of these names."""
+    repeats = Repeats(runs, run_phases, find_first_variant(plan, runs))
+    table = scaling.assign(series=name_series(scaling))
+    bases = table[is_baseline(table)].drop_duplicates(LINE).set_index(LINE, drop=False)
+    diagnoses = bool(plan["config"].get("diagnose"))
+    several = table["curve"].nunique() > 1
+    rows = []
+    for _, end in table[~is_baseline(table)].iterrows():
+        key = tuple(end[LINE])
+        if key in bases.index:
+            rows.append(describe(end, bases.loc[key], repeats, table, diagnoses, several))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def describe(
+    end: pd.Series, base: pd.Series, repeats: Repeats, scaling: pd.DataFrame, diagnoses: bool, several: bool
+) -> dict:
+    """Return the row of one configuration. base: the row of its baseline. scaling: with the column `series`.
+
+    diagnoses: whether the study has control runs. several: whether it has several curves.
+    """
+    row = {name: end[name] for name in (*LINE, "curve", *CONFIGURATION, "baseline_num_gpus", "baseline_num_nodes")}
+    row["num_planned"] = end["num_planned"]
+    for name in ("num_repeats", "num_disturbed"):
+        row |= {name: end[name], f"baseline_{name}": base[name]}
+    place = Place(name_line(end, several), end, base, diagnoses)
+    runs = repeats.find(end), repeats.find(base)
+    if not (end["num_repeats"] and base["num_repeats"]):
+        is_of_base = not base["num_repeats"]
+        return row | {"sentence": name_missing(place, runs[is_of_base], is_of_base)}
+    evidence = gather(end, base, repeats)
+    shares = compute_shares(evidence.groups, evidence.causes)
+    if not evidence.causes:
+        del shares[UNEXPLAINED]
+    for name, share in shares.items():
+        row |= {f"{name}_frac": share.value, f"{name}_frac_low": share.low, f"{name}_frac_high": share.high}
+    shown = [name for name in CAUSES if name in shares and shares[name].is_shown]
+    shown.sort(key=lambda name: -abs(shares[name].value))
+    row |= evidence.facts | describe_wall_time(*runs)
+    row |= {"causes": ", ".join(shown) or None, "not_known": "; ".join(evidence.not_known.values()) or None}
+    cores = runs[0]["cores_per_device"].dropna()
+    row["remedy"] = suggest(row, shares, shown, scaling, end, cores.iloc[0] if len(cores) else None)
+    row["sentence"] = explain(place, row, shares, shown, evidence.not_known, runs)
+    row["wall_sentence"] = explain_wall_time(place, row)
+    return row
+
+
+def name_line(row: pd.Series, several: bool) -> str:
+    """Name a curve. several: whether its study has other curves too."""
+    if not several:
+        return row["series"]
+    scope = {"weak": "per device", "strong": "over all devices"}[row["scaling_mode"]]
+    return f"{row['series']} with {row[FIXED[row['scaling_mode']]]} images {scope}"
+
+
+def gather(end: pd.Series, base: pd.Series, repeats: Repeats) -> Evidence:
+    """Collect what the runs of a configuration, of its baseline and of their controls say about the loss."""
+    evidence = Evidence({END: time_images(repeats.find(end)), BASE: time_images(repeats.find(base))})
+    gather_input(evidence, end, base, repeats)
+    gather_exchange(evidence, end, base, repeats)
+    gather_imbalance(evidence, end, base, repeats)
+    gather_batch(evidence, end, base, repeats)
+    return evidence
+
+
+def explain_lack(what: str, controls: pd.DataFrame, where: pd.Series) -> str:
+    """Say why there is no rate of a control at a device count."""
+    count = f"{where['num_gpus']} device{'' if where['num_gpus'] == 1 else 's'}"
+    if controls.empty:
+        return f"no run {what} at {count}"
+    reason = controls["reason"].dropna()
+    status = controls["status"].iloc[0].replace("_", " ")
+    return f"no rate {what} at {count} ({reason.iloc[0] if len(reason) and reason.iloc[0] else status})"
+
+
+def gather_input(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats) -> None:
+    """Add the cost of input: by resident input at both ends, else by the waits for batches."""
+    if end["input"] == RESIDENT:
+        return
+    resident = {row["num_gpus"]: repeats.find(row, RESIDENT_INPUT) for row in (end, base)}
+    times = {"end_resident": time_images(repeats.find(end, RESIDENT_INPUT))}
+    times["base_resident"] = time_images(repeats.find(base, RESIDENT_INPUT))
+    describe_loader(evidence, repeats.find(end), times["end_resident"])
+    if all(len(each) for each in times.values()):
+        signs = {END: 1, "end_resident": -1, BASE: -1, "base_resident": 1}
+        evidence.add(INPUT, signs, **times)
+        evidence.facts["input_from"] = CONTROLS
+        return
+    lacking = end if not len(times["end_resident"]) else base
+    waits = {"end_wait": time_waits(repeats.find(end)), "base_wait": time_waits(repeats.find(base))}
+    if all(len(each) for each in waits.values()):
+        evidence.add(INPUT, {"end_wait": 1, "base_wait": -1}, **waits)
+        evidence.facts["input_from"] = WAITS
+        return
+    evidence.not_known[INPUT] = explain_lack("with resident input", resident[lacking["num_gpus"]], lacking)
+
+
+def time_waits(runs: pd.DataFrame) -> np.ndarray:
+    """Return the device-seconds per image in which each repeat waited for batches; empty if they are not known."""
+    rated = runs[runs["images_per_s"].notna() & runs["data_wait_frac"].notna()]
+    return (rated["data_wait_frac"] * rated["num_gpus"] / rated["images_per_s"]).to_numpy(float)
+
+
+def describe_loader(evidence: Evidence, runs: pd.DataFrame, resident: np.ndarray) -> None:
+    """Add the rates that a loader's worker gives and that a device wants. resident: times with resident input."""
+    seconds = runs["loader_s_per_image"].dropna().astype(float)
+    if len(seconds):
+        evidence.facts["loader_images_per_s_per_worker"] = 1 / seconds.median()
+        evidence.facts["loader_workers"] = runs["loader_workers"].dropna().iloc[0]
+    free = resident if len(resident) else time_images(runs)
+    if not len(resident):
+        waits = time_waits(runs)
+        free = free - waits if len(waits) == len(free) else np.array([])
+    if len(free) and np.median(free) > 0:
+        evidence.facts["wanted_images_per_s_per_device"] = 1 / float(np.median(free))
+
+
+def gather_exchange(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats) -> None:
+    """Add the cost of exchanging gradients, by runs without. One device exchanges nothing."""
+    alone = repeats.find(end, NO_EXCHANGE)
+    times, signs = {"end_alone": time_images(alone)}, {END: 1, "end_alone": -1}
+    lacking = None if len(times["end_alone"]) else explain_lack("without exchange", alone, end)
+    if base["num_gpus"] > 1:
+        alone = repeats.find(base, NO_EXCHANGE)
+        times["base_alone"] = time_images(alone)
+        signs |= {BASE: -1, "base_alone": 1}
+        if lacking is None and not len(times["base_alone"]):
+            lacking = explain_lack("without exchange", alone, base)
+    if lacking is None:
+        evidence.add(EXCHANGE, signs, **times)
+    else:
+        evidence.not_known[EXCHANGE] = lacking
+
+
+def gather_imbalance(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats) -> None:
+    """Add the cost of the slowest process, by the processes' own seconds in runs without exchange."""
+    alone = repeats.find(end, NO_EXCHANGE)
+    alone = alone[alone["images_per_s"].notna()]
+    if alone.empty:
+        return
+    excess, slowest = find_slowest(alone)
+    if excess is None:
+        if (alone["num_processes"] == 1).all():
+            evidence.not_known[IMBALANCE] = "one process drives all devices, so their own times are not known"
+        return
+    groups, signs = {"end_excess": excess * time_images(alone)}, {"end_excess": 1}
+    if base["num_gpus"] > 1:
+        others = repeats.find(base, NO_EXCHANGE)
+        others = others[others["images_per_s"].notna()]
+        base_excess, _ = find_slowest(others) if len(others) else (None, None)
+        if base_excess is not None:
+            groups["base_excess"] = base_excess * time_images(others)
+            signs["base_excess"] = -1
+    evidence.add(IMBALANCE, signs, **groups)
+    evidence.facts |= {"slow_process": slowest, "slow_frac": float(np.median(excess / (1 - excess)))}
+
+
+def gather_batch(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats) -> None:
+    """Add the cost of a smaller batch on each device, by runs of the baseline's devices with that batch."""
+    size = end["per_device_batch_size"]
+    if size == base["per_device_batch_size"]:
+        return
+    accumulated = end["global_batch_size"] // (end["num_gpus"] * size)
+    other = base.copy()
+    other["per_device_batch_size"] = size
+    other["global_batch_size"] = size * base["num_gpus"] * accumulated
+    times = time_images(repeats.find(other))
+    if len(times):
+        evidence.add(BATCH, {"base_small": 1, BASE: -1}, base_small=times)
+    else:
+        evidence.not_known[BATCH] = f"no run of the baseline with {size} images per device"
+
+
+def describe_wall_time(end: pd.DataFrame, base: pd.DataFrame) -> dict:
+    """Return the parts of the wall time that are in no rate, as means over the repeats."""
+    parts = {}
+    for name, runs in (("", end), ("baseline_", base)):
+        known = runs[runs["wall_time_s"].notna() & runs["evaluation_s"].notna()]
+        if known.empty:
+            continue
+        total = known["wall_time_s"].sum()
+        parts[f"{name}evaluation_wall_frac"] = known["evaluation_s"].sum() / total
+        if not name and known["startup_s"].notna().all():
+            parts["startup_wall_frac"] = (known["startup_s"].sum() + known["first_step_s"].sum()) / total
+    return parts
