@@ -62,5 +62,8 @@ class AttemptFolder:
     def predictions_of(self, rank: int) -> Path:
         return self.path / f"predictions.rank{rank}.npz"
 
+    def times_of(self, rank: int) -> Path:
+        return self.path / f"times.rank{rank}.json"
+
     def error_of(self, rank: int) -> Path:
         return self.path / f"error.rank{rank}.txt"

@@ -244,8 +244,16 @@ def run_attempt(
 
 
 def read_processes(attempt: AttemptFolder) -> list[dict]:
-    """Return where the run's processes were and which devices they saw; empty if they did not need to meet."""
-    return [process for meeting in attempt.path.glob("processes-*") for process in read_all(meeting)]
+    """Return by rank where the run's processes were, which devices they saw, and the seconds that each measured.
+
+    Processes that did not need to meet have only what they measured.
+    """
+    met = [process for meeting in attempt.path.glob("processes-*") for process in read_all(meeting)]
+    measured = [json.loads(path.read_text()) for path in attempt.path.glob("times.rank*.json")]
+    found: dict[int, dict] = {}
+    for process in (*met, *measured):
+        found[process["rank"]] = found.get(process["rank"], {}) | process
+    return [found[rank] for rank in sorted(found)]
 
 
 def refuse(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, record: dict, reason: str) -> int:

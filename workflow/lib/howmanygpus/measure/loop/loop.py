@@ -206,6 +206,9 @@ class TrainingLoop:
         loss = self.backend.average_loss(loss)
         self.laps.end("barrier")
         phase = self._count_window(num_steps, elapsed_s, data_wait_s)
+        if phase == "train":
+            self.clocks.own_measured_s += own_s
+            self.clocks.own_data_wait_s += own_data_wait_s
         self._record(
             "window",
             epoch=self._epoch_of_last_step,

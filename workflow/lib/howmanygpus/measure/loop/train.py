@@ -147,6 +147,9 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
     outcome: dict[str, Any] = {"status": status, "reason": reason, "code": hash_loaded_code()}
     if loop is not None:
         loop.evaluation.predictions.write(attempt.predictions_of(loop.backend.rank))
+        own = {"measured_s": loop.clocks.own_measured_s, "data_wait_s": loop.clocks.own_data_wait_s}
+        # The first process describes the training with all others, so that theirs are written before the outcome is.
+        write_json_atomic(attempt.times_of(loop.backend.rank), {"rank": loop.backend.rank, **own})
         outcome |= {"init_s": init_s, **describe_training(loop, started_at)}
         judged = find_doubts(loop, suspensions).judge()
         if status == "completed":

@@ -146,13 +146,14 @@ def describe_provenance(record: dict) -> dict:
 
 def list_run_nodes(record: dict) -> list[str]:
     """Return the names of all nodes of a run: the nodes of its processes, else of its job, else its host."""
-    by_process = list(dict.fromkeys(process["hostname"] for process in record.get("processes", [])))
+    known = [process["hostname"] for process in record.get("processes", []) if "hostname" in process]
+    by_process = list(dict.fromkeys(known))
     return by_process or [record.get("job", {}).get("nodes") or record["host"]["hostname"]]
 
 
 def list_run_gpus(record: dict) -> list[str]:
     """Return the UUIDs of all GPUs of a run. Over several nodes, each process records those of its node."""
-    by_process = [uuid for process in record.get("processes", []) for uuid in process["gpu_uuids"]]
+    by_process = [uuid for process in record.get("processes", []) for uuid in process.get("gpu_uuids", [])]
     return list(dict.fromkeys(by_process or record["host"]["gpu_uuids"]))
 
 
