@@ -8,7 +8,7 @@ from howmanygpus.files import write_text_atomic
 from howmanygpus.report.answer import answer
 from howmanygpus.report.files import read_table
 
-TABLES = ("runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes", "protocols")
+TABLES = ("runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes", "protocols", "explanations")
 
 
 def main() -> None:

@@ -13,21 +13,25 @@ CONFIGURATION = ["placement", "num_nodes", "num_gpus", "per_device_batch_size", 
 
 def find_first_variant(plan: dict, runs: pd.DataFrame) -> str:
     """Return the variant that control runs repeat: the first one of the study."""
-    variants = list(plan["config"]["variants"]) or list(runs.loc[is_fair(runs), "variant"])
+    variants = list(plan["config"].get("variants", {})) or list(runs.loc[is_fair(runs), "variant"])
     return variants[0] if variants else ""
 
 
 class Repeats:
-    """The repeats of configurations, by what they leave out of their work."""
+    """The repeats of configurations, by what they leave out of their work.
+
+    first_variant: the one that control runs repeat.
+    """
 
     def __init__(self, runs: pd.DataFrame, phases: pd.DataFrame, first_variant: str):
-        """runs, phases: the tables `runs` and `run_phases`. first_variant: the one that control runs repeat."""
+        """runs, phases: the tables `runs` and `run_phases`."""
         names = ["framework", "variant", "input", "precision", "device", *CONFIGURATION, "repeat"]
         columns = [name for name in phases if name not in runs or name in names]
         self._runs = runs.merge(phases[columns], on=names, how="left")
         self._runs["control"] = self._runs["control"].astype(object).where(self._runs["control"].notna(), "")
         self._fair = is_fair(runs).to_numpy()
-        self._first_variant = first_variant
+        self.has_controls = bool((self._runs["control"] != "").any())
+        self.first_variant = first_variant
 
     def find(self, row: pd.Series, control: str = "") -> pd.DataFrame:
         """Return all planned repeats of a configuration, or of one of its controls."""
@@ -37,7 +41,7 @@ class Repeats:
         if not control:
             return runs[chosen & self._fair]
         chosen &= (runs[CONFIGURATION] == row[CONFIGURATION]).all(axis=1) & (runs["control"] == control)
-        if row["variant"] != self._first_variant:
+        if row["variant"] != self.first_variant:
             return runs[chosen & False]
         # One resident batch takes the place of all inputs.
         return runs[chosen & ((runs["input"] == row["input"]) | (control == RESIDENT_INPUT))]

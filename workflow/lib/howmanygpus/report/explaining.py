@@ -1,4 +1,4 @@
-"""The sentences that say why a curve bends, and what the numbers recommend. The numbers come from tables.explanations."""
+"""Sentences that say why a curve bends, and remedies. The numbers come from tables.explanations."""
 
 import math
 from collections.abc import Mapping
@@ -16,7 +16,9 @@ WALL_FRAC = 0.25
 RESERVE = 1.1
 """A loader whose workers could give this many times the rate that the devices want is not what they wait for."""
 IMAGE_FILES = ("png", "jpeg")
-DIAGNOSE = "`diagnose: true` adds the runs with resident input and without exchange that would tell"
+HIDDEN_FRAC = 0.05
+"""Unexplained share from which the sentence says what is lost without each cause, because causes may hide each other."""
+DIAGNOSE = "diagnose: true adds the runs with resident input and without exchange that would tell"
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ def name_missing(place: Place, runs: pd.DataFrame, is_of_base: bool) -> str:
     how = ", ".join(f"{count} {status}" for status, count in statuses.value_counts().items())
     ended = f"of {name_count(len(runs), 'run')}: {how}"
     if is_of_base:
-        return f"{place.line}: the loss at {place.at} is not known, because its baseline, {name_devices(place.base)}, has no rate ({ended})."
+        base = name_devices(place.base)
+        return f"{place.line}: the loss at {place.at} is not known; its baseline, {base}, has no rate ({ended})."
     return f"{place.line} has no rate at {place.at} ({ended})."
 
 
@@ -110,12 +113,23 @@ def _list_causes(
     text = f"{mark} {', '.join([*parts, rest])}"
     if not_known:
         text += f" ({'; '.join(not_known.values())})"
-    text += "."
+    text += f".{_describe_hidden(row, shares)}"
     if row["remedy"]:
         text += f" Remedy: {row['remedy']}."
     if not_known:
         text += f" {_recommend_controls(place, not_known)}"
     return text.rstrip()
+
+
+def _describe_hidden(row: dict, shares: Mapping[str, Share]) -> str:
+    """Say what is lost without each cause, if much is unexplained."""
+    rest = shares[UNEXPLAINED]
+    left = {"with resident input": "loss_with_resident_input_frac", "without exchange": "loss_without_exchange_frac"}
+    known = [f"{name} it still loses {100 * row[key]:.0f} %" for name, key in left.items() if key in row]
+    if not known or not rest.is_shown or rest.value < HIDDEN_FRAC:
+        return ""
+    text = ", ".join(known)
+    return f" {text[0].upper()}{text[1:]}; causes that overlap hide each other."
 
 
 def _recommend_controls(place: Place, not_known: Mapping[str, str]) -> str:
@@ -153,7 +167,8 @@ def _describe_loader(row: dict) -> str:
     if gives is None:
         return f" (a device wants {wanted:,.0f} images/s)"
     workers = name_count(int(row["loader_workers"]), "worker")
-    return f" (the loader gives {gives:,.0f} images/s per worker and has {workers} per device, a device wants {wanted:,.0f})"
+    given = f"the loader gives {gives:,.0f} images/s per worker and has {workers} per device"
+    return f" ({given}, a device wants {wanted:,.0f})"
 
 
 def suggest(
@@ -206,8 +221,9 @@ def _suggest_exchange(share: Share, end: pd.Series, scaling: pd.DataFrame) -> st
     better = batches[batches["scaling_efficiency"] > end["scaling_efficiency"]].sort_values("scaling_efficiency")
     if len(better):
         best = better.iloc[-1]
-        return f"a larger batch: {best['per_device_batch_size']} images per device lose {100 * (1 - best['scaling_efficiency']):.0f} %"
-    return f"a larger batch: twice the images per exchange would leave about {100 * share.value / 2:.0f} % of it"
+        lost = 100 * (1 - best["scaling_efficiency"])
+        return f"a larger batch: {best['per_device_batch_size']} images per device lose {lost:.0f} %"
+    return f"a larger batch: with twice the images per device, exchange takes about {100 * share.value / 2:.0f} %"
 
 
 def _find_others(scaling: pd.DataFrame, end: pd.Series, but: tuple[str, ...]) -> pd.DataFrame:
@@ -227,7 +243,9 @@ def _describe_doubts(place: Place, row: dict, runs: tuple[pd.DataFrame, pd.DataF
         rated = found[found["images_per_s"].notna()]
         if disturbed := int(rated["disturbed"].eq(True).sum()):
             were = "was" if disturbed == 1 else "were"
-            text += f" {disturbed} of {name_count(len(rated), 'repeat')} {where} {were} disturbed by other work, {effect}."
+            text += (
+                f" {disturbed} of {name_count(len(rated), 'repeat')} {where} {were} disturbed by other work, {effect}."
+            )
         if len(rated) < len(found):
             lacking = found[found["images_per_s"].isna()]["status"].str.replace("_", " ").value_counts()
             how = ", ".join(f"{count} {status}" for status, count in lacking.items())
@@ -245,7 +263,9 @@ def explain_wall_time(place: Place, row: dict) -> str | None:
     if evaluation is not None and evaluation >= WALL_FRAC:
         before = row.get("baseline_evaluation_wall_frac")
         compared = "" if before is None else f" ({100 * before:.0f} % at {name_devices(place.base)})"
-        parts.append(f"{100 * evaluation:.0f} % is evaluation{compared}, which a larger eval_every_epochs makes shorter")
+        parts.append(
+            f"{100 * evaluation:.0f} % is evaluation{compared}, which a larger eval_every_epochs makes shorter"
+        )
     if startup is not None and startup >= WALL_FRAC:
         parts.append(f"{100 * startup:.0f} % is start-up and first step, which a longer training pays once")
     if not parts:

@@ -28,6 +28,7 @@ from howmanygpus.report.answer.study import (
     describe_unmeasured,
 )
 from howmanygpus.report.answer.throughput import answer_throughput
+from howmanygpus.report.answer.why import describe_causes
 from howmanygpus.report.outcomes import GridDecision
 from howmanygpus.report.published import is_control, is_fair
 from howmanygpus.report.rows import choose_inputs, is_program
@@ -43,11 +44,12 @@ def answer(
     protocols: pd.DataFrame,
     decision: GridDecision | None = None,
     batch_search: pd.DataFrame | None = None,
+    explanations: pd.DataFrame | None = None,
 ) -> str:
     """Describe the tables of one study, one line per statement.
 
     decision: what an adaptive study decided; None for a fixed grid. batch_search: the table of that name, if the study
-    searched the largest batch.
+    searched the largest batch. explanations: the table of that name.
     """
     controls = runs[is_control(runs)]
     planned, runs = runs.drop(controls.index), runs[is_fair(runs)]
@@ -67,7 +69,7 @@ def answer(
             found += [f"{variant}: {line}" for line in lines] or [f"{variant}: It has no rate yet."]
     else:
         found = rank(runs, time_to_accuracy, real, batch_sizes, datasets)
-    found.append(describe_largest(batch_search))
+    found += [describe_largest(batch_search), *describe_causes(explanations)]
     # ClockFaults about the order of the frameworks come before it.
     in_doubt = are_mostly_disturbed(planned)
     found = [describe_disturbed(planned)] * in_doubt + found

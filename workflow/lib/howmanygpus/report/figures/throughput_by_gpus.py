@@ -21,26 +21,58 @@ from howmanygpus.report.style import (
     mark_overhead,
     note_batches,
 )
-from howmanygpus.report.tables.scaling import is_baseline
+from howmanygpus.report.tables.scaling import CURVE, is_baseline
 
 TITLE = "Throughput by device count"
-TABLES = ("scaling",)
+TABLES = ("scaling", "ceilings")
+BOUNDS = {"input": (0, (5, 2)), "exchange": (0, (4, 1.5, 1, 1.5))}
+"""Lines of the bounds."""
+BOUNDS_NOTE = "thin: bound by input (dashed), exchange (dash-dotted)"
+WORTH = 0.98
+"""A bound is drawn if it is below this part of ideal scaling somewhere."""
 
 
-def draw(scaling: pd.DataFrame) -> Figure:
-    """Draw one panel per scaling curve: medians, bars from minimum to maximum, and a dotted line for ideal scaling."""
+def draw(scaling: pd.DataFrame, ceilings: pd.DataFrame) -> Figure:
+    """Draw one panel per scaling curve: medians, bars from minimum to maximum, and dotted lines for ideal scaling.
+
+    Thin lines are bounds by the loader and by the exchange of gradients, where they are below ideal scaling.
+    """
     measured = choose_inputs(scaling)
     measured = measured[measured["num_repeats"] > 0]
     if measured.empty:
         return draw_empty_figure(f"No run has completed with a rate; {SEE_GRID}.")
     measured = measured.assign(series=name_series(measured))
+    bounds = add_series(ceilings, measured)
     styles = choose_styles(measured["series"])
     panels = list(measured.groupby("curve", sort=False))
     per_row = measured.groupby("scaling_mode")["curve"].nunique().max()
     figure, axes = make_panels([curve for curve, _ in panels], max_columns=min(per_row, 4))
-    for panel, (_, rows) in zip(axes, panels, strict=True):
+    for panel, (curve, rows) in zip(axes, panels, strict=True):
         draw_panel(panel, rows, styles)
+        draw_bounds(panel, bounds[bounds["curve"] == curve], styles)
+        panel.set_ylim(0, 1.06 * panel.dataLim.ymax)
     return figure
+
+
+def add_series(ceilings: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
+    """Return the bounds of the drawn configurations, with the names of their series. measured: rows of `scaling`."""
+    keys = [*CURVE, "placement", "curve", "num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"]
+    return ceilings.merge(measured[[*keys, "series"]], on=keys)
+
+
+def draw_bounds(axes: Axes, bounds: pd.DataFrame, styles: dict) -> None:
+    """Draw the bounds that are below ideal scaling, and write how far the lowest one is from what was measured."""
+    errors: list[float] = []
+    for series, line in bounds.sort_values("num_gpus").groupby("series"):
+        for name, dashes in BOUNDS.items():
+            rates = line[f"{name}_images_per_s"].astype(float)
+            is_lower = rates < WORTH * line["linear_images_per_s"]
+            if is_lower.any():
+                axes.plot(line["num_gpus"], rates, color=styles[series]["color"], linestyle=dashes, linewidth=0.9)
+                errors += list(line.loc[is_lower & (line["lowest_bound"] == name), "error_frac"])
+    if errors:
+        add_note(axes, BOUNDS_NOTE)
+        add_note(axes, f"bounds are {100 * min(errors):+.0f} to {100 * max(errors):+.0f} % from the measured rates")
 
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
@@ -65,7 +97,6 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
             axes.plot(counts, ideal, color=style["color"], linestyle=":", alpha=0.6)
             has_ideal = True
     mark_counts(axes, rows["num_gpus"])
-    axes.set_ylim(0, 1.06 * axes.dataLim.ymax)
     axes.set_ylabel("images/s over all devices")
     if has_ideal:
         axes.annotate("dotted: ideal", (0.02, 0.96), xycoords="axes fraction", color=GREY, fontsize=9, va="top")

@@ -60,7 +60,7 @@ def tabulate(
     runs, scaling, run_phases: the tables of these names. allreduces: the records of all-reduce measurements.
     """
     repeats = Repeats(runs, run_phases, find_first_variant(plan, runs))
-    gradients = read_gradients(allreduces, plan["config"].get("model"))
+    gradients = read_gradients(allreduces)
     kinds = {each["spec"]["device"]: each["spec"]["device_kind"] for each in plan["runs"].values()}
     rows = []
     for _, line in scaling.groupby([*LINE, "placement"], sort=False):
@@ -76,14 +76,13 @@ def find_base(line: pd.DataFrame, scaling: pd.DataFrame) -> pd.Series | None:
     return None if same.empty else same.iloc[0]
 
 
-def read_gradients(allreduces: list[dict], model: str | None) -> Gradients:
-    """Return what all-reduce measurements say about the gradients of a study's model."""
+def read_gradients(allreduces: list[dict]) -> Gradients:
+    """Return what all-reduce measurements say about the gradients of a study's network."""
     seconds, sizes = {}, {}
     for record in allreduces:
-        for size in record["sizes"]:
-            if size.get("gradients_of") not in (None, "") and size["gradients_of"] == model:
-                key = record["device"], record["num_gpus"], record["num_nodes"]
-                seconds[key], sizes[key] = size["median_s"], size["size_mib"]
+        if "weights" in record:
+            key = record["device"], record["num_gpus"], record["num_nodes"]
+            seconds[key], sizes[key] = record["sizes"][0]["median_s"], record["sizes"][0]["size_mib"]
     return Gradients(seconds, sizes)
 
 
@@ -95,7 +94,9 @@ def bound_line(
     base_s = base["num_gpus"] / base["images_per_s_median"]
     alone = time_images(repeats.find(base, NO_EXCHANGE))
     compute_s = base_s if base["num_gpus"] == 1 else float(np.median(alone)) if len(alone) else np.nan
-    loader = {row["num_gpus"]: measure_loader(repeats.find(row)) for _, row in pd.concat([base.to_frame().T, line]).iterrows()}
+    loader = {
+        row["num_gpus"]: measure_loader(repeats.find(row)) for _, row in pd.concat([base.to_frame().T, line]).iterrows()
+    }
     workers = read_workers(repeats.find(base))
     starts = {"input": find_input_start(loader, workers, base_s)}
     starts["exchange"] = find_exchange_start(line, base_s, compute_s, gradients, overlaps)
@@ -111,15 +112,22 @@ def bound_line(
         step_s = compute_s * size / count
         bounds[EXCHANGE] = size / add_exchange(step_s, reduce_s, overlaps)
         known = {name: rate for name, rate in bounds.items() if np.isfinite(rate)}
-        lowest = min(known, key=lambda name: known[name])
+        lowest = find_lowest(known)
         own |= {f"{name}_images_per_s": rate for name, rate in bounds.items()}
-        own |= {"lowest_bound": lowest, "predicted_images_per_s": known[lowest]}
-        own["error_frac"] = known[lowest] / row["images_per_s_median"] - 1
+        own |= {"lowest_bound": lowest, "predicted_images_per_s": min(known.values())}
+        own["error_frac"] = min(known.values()) / row["images_per_s_median"] - 1
         own |= {"loader_s_per_image": per_image, "step_s_without_exchange": step_s}
         own |= {"allreduce_s": reduce_s, "gradients_mib": gradients.sizes_mib.get(key)}
         own |= {f"{name}_bounds_from": start for name, start in starts.items()}
         rows.append(own | {"not_known": name_lacking(bounds, compute_s, reduce_s)})
     return rows
+
+
+def find_lowest(bounds: dict[str, float]) -> str:
+    """Return the lowest bound. A loader without reserve is it too, because it may set the baseline's rate."""
+    lowest = min(bounds, key=lambda name: bounds[name])
+    is_tight = bounds.get(INPUT, np.inf) < RESERVE * bounds[LINEAR]
+    return INPUT if lowest == LINEAR and is_tight else lowest
 
 
 def measure_loader(runs: pd.DataFrame) -> float:
@@ -205,7 +213,7 @@ def add_exchange(step_s: float, reduce_s: float, overlaps: bool) -> float:
     """Return the seconds of a step with its all-reduce."""
     if not overlaps:
         return step_s + reduce_s
-    return (1 - BACKWARD_FRAC) * step_s + float(np.fmax(BACKWARD_FRAC * step_s, reduce_s) if np.isfinite(reduce_s) else np.nan)
+    return (1 - BACKWARD_FRAC) * step_s + float(np.maximum(BACKWARD_FRAC * step_s, reduce_s))
 
 
 def name_lacking(bounds: dict[str, float], compute_s: float, reduce_s: float) -> str | None:

@@ -42,7 +42,8 @@ COLUMNS = [
     *("num_planned", "num_repeats", "baseline_num_repeats", "num_disturbed", "baseline_num_disturbed"),
     *(f"{share}_frac{end}" for share in SHARES for end in ("", "_low", "_high")),
     *("input_from", "loader_images_per_s_per_worker", "loader_workers", "wanted_images_per_s_per_device"),
-    *("slow_process", "slow_frac", "evaluation_wall_frac", "startup_wall_frac", "baseline_evaluation_wall_frac"),
+    *("loss_with_resident_input_frac", "loss_without_exchange_frac", "slow_process", "slow_frac"),
+    *("evaluation_wall_frac", "startup_wall_frac", "baseline_evaluation_wall_frac"),
     *("causes", "not_known", "remedy", "sentence", "wall_sentence"),
 ]
 
@@ -133,8 +134,10 @@ def gather(end: pd.Series, base: pd.Series, repeats: Repeats) -> Evidence:
     return evidence
 
 
-def explain_lack(what: str, controls: pd.DataFrame, where: pd.Series) -> str:
-    """Say why there is no rate of a control at a device count."""
+def explain_lack(what: str, controls: pd.DataFrame, where: pd.Series, repeats: Repeats) -> str:
+    """Say why there is no rate of a control at a device count. controls: its planned runs there."""
+    if controls.empty and where["variant"] != repeats.first_variant and repeats.has_controls:
+        return f"no run {what}: control runs repeat the first variant, {repeats.first_variant}"
     count = f"{where['num_gpus']} device{'' if where['num_gpus'] == 1 else 's'}"
     if controls.empty:
         return f"no run {what} at {count}"
@@ -155,6 +158,7 @@ def gather_input(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: R
         signs = {END: 1, "end_resident": -1, BASE: -1, "base_resident": 1}
         evidence.add(INPUT, signs, **times)
         evidence.facts["input_from"] = CONTROLS
+        evidence.facts["loss_with_resident_input_frac"] = 1 - compare_medians(*times.values())
         return
     lacking = end if not len(times["end_resident"]) else base
     waits = {"end_wait": time_waits(repeats.find(end)), "base_wait": time_waits(repeats.find(base))}
@@ -162,7 +166,12 @@ def gather_input(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: R
         evidence.add(INPUT, {"end_wait": 1, "base_wait": -1}, **waits)
         evidence.facts["input_from"] = WAITS
         return
-    evidence.not_known[INPUT] = explain_lack("with resident input", resident[lacking["num_gpus"]], lacking)
+    evidence.not_known[INPUT] = explain_lack("with resident input", resident[lacking["num_gpus"]], lacking, repeats)
+
+
+def compare_medians(end: np.ndarray, base: np.ndarray) -> float:
+    """Return the median at the baseline over that at the end."""
+    return float(np.median(base) / np.median(end))
 
 
 def time_waits(runs: pd.DataFrame) -> np.ndarray:
@@ -189,15 +198,17 @@ def gather_exchange(evidence: Evidence, end: pd.Series, base: pd.Series, repeats
     """Add the cost of exchanging gradients, by runs without. One device exchanges nothing."""
     alone = repeats.find(end, NO_EXCHANGE)
     times, signs = {"end_alone": time_images(alone)}, {END: 1, "end_alone": -1}
-    lacking = None if len(times["end_alone"]) else explain_lack("without exchange", alone, end)
+    lacking = None if len(times["end_alone"]) else explain_lack("without exchange", alone, end, repeats)
     if base["num_gpus"] > 1:
         alone = repeats.find(base, NO_EXCHANGE)
         times["base_alone"] = time_images(alone)
         signs |= {BASE: -1, "base_alone": 1}
         if lacking is None and not len(times["base_alone"]):
-            lacking = explain_lack("without exchange", alone, base)
+            lacking = explain_lack("without exchange", alone, base, repeats)
     if lacking is None:
         evidence.add(EXCHANGE, signs, **times)
+        base_times = times.get("base_alone", evidence.groups[BASE])
+        evidence.facts["loss_without_exchange_frac"] = 1 - compare_medians(times["end_alone"], base_times)
     else:
         evidence.not_known[EXCHANGE] = lacking
 

@@ -53,12 +53,13 @@ def describe_phases(record: dict) -> dict:
 def describe_workers(record: dict) -> dict:
     """Return the speed and number of a run's loader workers, and the seconds of its processes."""
     spec, processes = record["spec"], record["processes"]
+    host = record["host"]["hostname"]
     timed = [process for process in processes if process.get("measured_s") is not None]
     return {
         "loader_s_per_image": record.get("loader_s_per_image"),
         "loader_workers": spec.get("loader_workers"),
         "cores_per_device": spec["cores_per_device"],
         "num_processes": record["num_processes"],
-        "processes": " ".join(f"{process['rank']}@{process['hostname']}" for process in timed) or None,
+        "processes": " ".join(f"{process['rank']}@{process.get('hostname', host)}" for process in timed) or None,
         "processes_s": " ".join(f"{process['measured_s']:.6g}" for process in timed) or None,
     }

@@ -3,7 +3,7 @@ Where the time of each configuration goes: device-seconds per trained image, by 
 
 The phases add up to `device_s_per_image`, the wall time times the devices over the images that were trained. `exchange`
 and `imbalance` are known where runs without exchange were made (`diagnose: true`, the ends of each curve), and are part
-of `steps` elsewhere, as `steps_include` says. `imbalance` is the time in which processes would wait for the slowest one.
+of `steps` elsewhere, as `steps_include` says. `imbalance` is the time in which processes wait for the slowest one.
 `other` is what the record does not name: waits for other processes between windows, reading losses, writing events and
 measuring gradient noise.
 """
@@ -66,5 +66,6 @@ def measure_exchange(runs: pd.DataFrame, alone: pd.DataFrame) -> dict[str, float
         return {}
     found = {EXCHANGE: float(with_exchange.mean() - without.mean())}
     timed = alone[alone["images_per_s"].notna() & alone["processes_s"].notna()]
-    idle = [1 - own.mean() / own.max() for text in timed["processes_s"] if len(own := np.array(str(text).split(), float)) > 1]
+    seconds = [np.array(str(text).split(), float) for text in timed["processes_s"]]
+    idle = [1 - own.mean() / own.max() for own in seconds if len(own) > 1]
     return found | ({IMBALANCE: float(np.mean(idle) * without.mean())} if idle else {})
