@@ -152,7 +152,7 @@ class Grid:
         )
 
 
-def store(folder: Path, truth: Truth, grid: Grid = Grid()) -> dict:
+def store(folder: Path, truth: Truth, grid: Grid) -> dict:
     """Store the records of a study below a folder, and return its plan."""
     random, runs, named = np.random.default_rng(truth.seed), {}, {}
     for number, run in enumerate(grid.list_runs()):
@@ -216,7 +216,7 @@ def store_run(folder: Path, truth: Truth, run: Run, spec, random: np.random.Gene
     np.savez(folder / "predictions.npz", rank=np.empty((0, 10), np.uint16), loss=np.empty((0, 10), np.float32))
 
 
-def make_tables(folder: Path, truth: Truth, grid: Grid = Grid(), allreduces: tuple[dict, ...] = ()) -> dict:
+def make_tables(folder: Path, truth: Truth, grid: Grid, allreduces: tuple[dict, ...] = ()) -> dict:
     """Store a study and make its tables as the workflow does. Each is written and read."""
     plan = store(folder, truth, grid)
     made: dict = {}

@@ -8,11 +8,12 @@ from constructed import NO_EXCHANGE, RESIDENT_INPUT, Grid, Truth, find_row, make
 from howmanygpus.report.answer.why import MAX_CURVES_NAMED, describe_causes
 from howmanygpus.report.shares import BASE, END, LOSS, UNEXPLAINED, compute_shares
 
+USUAL = Grid()
 SHARE = 0.02
 """Tolerance of shares. Five repeats that differ by 1 % give them to about 1 %."""
 
 
-def explain(tmp_path, truth, grid=Grid(), num_gpus=8, **same):
+def explain(tmp_path, truth, grid=USUAL, num_gpus=8, **same):
     return find_row(make_tables(tmp_path, truth, grid), num_gpus, **same)
 
 

@@ -1,5 +1,7 @@
 """The repeats of a configuration and of its control runs, and what these say about its processes."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 
@@ -53,8 +55,20 @@ def time_images(runs: pd.DataFrame) -> np.ndarray:
     return (rated["num_gpus"] / rated["images_per_s"]).to_numpy(float)
 
 
-def find_slowest(runs: pd.DataFrame) -> tuple[np.ndarray | None, str | None]:
-    """Return the part of its time by which the slowest process exceeds the faster half, by repeat, and its name.
+@dataclass(frozen=True)
+class Slowest:
+    """The slowest process of a configuration. name: rank@host. excess: see find_slowest.
+
+    is_slow: whether it is slower by more than twice the standard deviation of one process between repeats.
+    """
+
+    name: str
+    excess: np.ndarray
+    is_slow: bool
+
+
+def find_slowest(runs: pd.DataFrame) -> Slowest | None:
+    """Return the slowest process, and the part of its time by which it exceeds the faster half, by repeat.
 
     The slowest of equal processes is always slower than the others. Which is the slowest, and which are the faster
     half, is therefore taken from the other repeats, so that chance has no effect on the mean. With one repeat, or if
@@ -64,7 +78,7 @@ def find_slowest(runs: pd.DataFrame) -> tuple[np.ndarray | None, str | None]:
     names = [str(text).split() for text in timed["processes"]]
     seconds = [np.array(str(text).split(), float) for text in timed["processes_s"]]
     if len(timed) < len(runs) or not names or min(map(len, names)) < 2:
-        return None, None
+        return None
     relative = [own / own.max() for own in seconds]
     is_paired = len(names) > 1 and all(own == names[0] for own in names)
     excess = []
@@ -73,4 +87,6 @@ def find_slowest(runs: pd.DataFrame) -> tuple[np.ndarray | None, str | None]:
         order = np.argsort(np.mean(others, axis=0) if is_paired else own)
         excess.append(own[order[-1]] - own[order[: len(own) // 2]].mean())
     overall = np.mean(relative, axis=0) if is_paired or len(names) == 1 else relative[-1]
-    return np.array(excess), names[-1][int(np.argmax(overall))]
+    scatter = float(np.sqrt(np.mean(np.var(relative, axis=0, ddof=1)))) if is_paired else 0.0
+    is_slow = float(np.median(excess)) > 2 * scatter
+    return Slowest(names[-1][int(np.argmax(overall))], np.array(excess), is_slow)

@@ -17,7 +17,7 @@ RESERVE = 1.1
 """A loader whose workers could give this many times the rate that the devices want is not what they wait for."""
 IMAGE_FILES = ("png", "jpeg")
 HIDDEN_FRAC = 0.05
-"""Unexplained share from which the sentence says what is lost without each cause, because causes may hide each other."""
+"""Unexplained share from which the sentence says what is lost without each cause; causes may hide each other."""
 DIAGNOSE = "diagnose: true adds the runs with resident input and without exchange that would tell"
 
 
@@ -92,8 +92,8 @@ def explain(
     else:
         gain = Share(-loss.value, -loss.high, -loss.low)
         head = (
-            f"{place.line} gains {write_share(gain)} at {place.at}{one}: each device is faster than at the baseline of "
-            f"{name_devices(place.base)} (superlinear)"
+            f"{place.line} gains {write_share(gain)} at {place.at}{one}: each device is faster than at the baseline, "
+            f"{name_devices(place.base)} (superlinear). Of its loss, which is negative"
         )
     return f"{head}{_list_causes(place, row, shares, shown, not_known)}{_describe_doubts(place, row, runs)}"
 
@@ -102,15 +102,14 @@ def _list_causes(
     place: Place, row: dict, shares: Mapping[str, Share], shown: list[str], not_known: Mapping[str, str]
 ) -> str:
     """List the causes with their shares, then the rest and what is not known about it."""
-    mark = ":" if shares[LOSS].value > 0 else "; of its time per image,"
     if UNEXPLAINED not in shares:
         return f"; nothing is known about why. {_recommend_controls(place, not_known)}"
     parts = [f"{write_share(shares[name])} {_describe_cause(name, row, shares[name])}" for name in shown]
     rest = f"{write_share(shares[UNEXPLAINED])} unexplained"
     if not parts:
         measured = " or ".join(name for name in shares if name not in (LOSS, UNEXPLAINED))
-        parts.append(f"none to {measured} that its repeats tell from zero")
-    text = f"{mark} {', '.join([*parts, rest])}"
+        parts.append(f"nothing to {measured} as far as its repeats show")
+    text = f": {', '.join([*parts, rest])}"
     if not_known:
         text += f" ({'; '.join(not_known.values())})"
     text += f".{_describe_hidden(row, shares)}"
@@ -178,6 +177,8 @@ def suggest(
 
     scaling: the table of that name. cores: of each device.
     """
+    if shares[LOSS].value < 0:
+        return "repeat the disturbed runs of the baseline" if row["baseline_num_disturbed"] else None
     if not shown or shares[shown[0]].value < 0:
         return None
     cause = shown[0]

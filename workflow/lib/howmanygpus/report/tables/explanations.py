@@ -53,12 +53,14 @@ class Evidence:
     """What the runs say about one configuration and its baseline.
 
     groups: device-seconds per image of each repeat, see report.shares. causes: how these make up the costs. not_known:
-    why a cause has no share, by its name. facts: other columns of the row.
+    why a cause has no share, by its name. doubtful: causes that are not to be named although they have a share. facts:
+    other columns of the row.
     """
 
     groups: dict[str, np.ndarray] = field(default_factory=dict)
     causes: dict[str, Signs] = field(default_factory=dict)
     not_known: dict[str, str] = field(default_factory=dict)
+    doubtful: set[str] = field(default_factory=set)
     facts: dict = field(default_factory=dict)
 
     def add(self, cause: str, signs: dict[str, int], **groups: np.ndarray) -> None:
@@ -79,14 +81,22 @@ def tabulate(
     for _, end in table[~is_baseline(table)].iterrows():
         key = tuple(end[LINE])
         if key in bases.index:
-            rows.append(describe(end, bases.loc[key], repeats, table, diagnoses, several))
+            rows.append(describe(end, bases.loc[key], repeats, table, ceilings, diagnoses, several))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def describe(
-    end: pd.Series, base: pd.Series, repeats: Repeats, scaling: pd.DataFrame, diagnoses: bool, several: bool
+    end: pd.Series,
+    base: pd.Series,
+    repeats: Repeats,
+    scaling: pd.DataFrame,
+    bounds: pd.DataFrame,
+    diagnoses: bool,
+    several: bool,
 ) -> dict:
     """Return the row of one configuration. base: the row of its baseline. scaling: with the column `series`.
+
+    bounds: the table `ceilings`.
 
     diagnoses: whether the study has control runs. several: whether it has several curves.
     """
@@ -99,13 +109,13 @@ def describe(
     if not (end["num_repeats"] and base["num_repeats"]):
         is_of_base = not base["num_repeats"]
         return row | {"sentence": name_missing(place, runs[is_of_base], is_of_base)}
-    evidence = gather(end, base, repeats)
+    evidence = gather(end, base, repeats, bounds)
     shares = compute_shares(evidence.groups, evidence.causes)
     if not evidence.causes:
         del shares[UNEXPLAINED]
     for name, share in shares.items():
         row |= {f"{name}_frac": share.value, f"{name}_frac_low": share.low, f"{name}_frac_high": share.high}
-    shown = [name for name in CAUSES if name in shares and shares[name].is_shown]
+    shown = [name for name in CAUSES if name in shares and shares[name].is_shown and name not in evidence.doubtful]
     shown.sort(key=lambda name: -abs(shares[name].value))
     row |= evidence.facts | describe_wall_time(*runs)
     row |= {"causes": ", ".join(shown) or None, "not_known": "; ".join(evidence.not_known.values()) or None}
@@ -124,11 +134,16 @@ def name_line(row: pd.Series, several: bool) -> str:
     return f"{row['series']} with {row[FIXED[row['scaling_mode']]]} images {scope}"
 
 
-def gather(end: pd.Series, base: pd.Series, repeats: Repeats) -> Evidence:
-    """Collect what the runs of a configuration, of its baseline and of their controls say about the loss."""
+def gather(end: pd.Series, base: pd.Series, repeats: Repeats, bounds: pd.DataFrame) -> Evidence:
+    """Collect what the runs of a configuration, of its baseline and of their controls say about the loss.
+
+    bounds: the table `ceilings`.
+    """
     evidence = Evidence({END: time_images(repeats.find(end)), BASE: time_images(repeats.find(base))})
     gather_input(evidence, end, base, repeats)
     gather_exchange(evidence, end, base, repeats)
+    if EXCHANGE in evidence.not_known:
+        evidence.not_known[EXCHANGE] += describe_allreduce(end, bounds)
     gather_imbalance(evidence, end, base, repeats)
     gather_batch(evidence, end, base, repeats)
     return evidence
@@ -213,27 +228,39 @@ def gather_exchange(evidence: Evidence, end: pd.Series, base: pd.Series, repeats
         evidence.not_known[EXCHANGE] = lacking
 
 
+def describe_allreduce(end: pd.Series, bounds: pd.DataFrame) -> str:
+    """Say how much of a step the all-reduce of the gradients takes by itself; nothing if it was not measured."""
+    same = bounds[(bounds[[*LINE, *CONFIGURATION]] == end[[*LINE, *CONFIGURATION]]).all(axis=1)]
+    seconds = same["allreduce_s"].dropna()
+    if seconds.empty:
+        return ""
+    step_s = end["global_batch_size"] / end["images_per_s_median"]
+    return f"; an all-reduce of its gradients alone takes {100 * seconds.iloc[0] / step_s:.0f} % of a step"
+
+
 def gather_imbalance(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats) -> None:
     """Add the cost of the slowest process, by the processes' own seconds in runs without exchange."""
     alone = repeats.find(end, NO_EXCHANGE)
     alone = alone[alone["images_per_s"].notna()]
     if alone.empty:
         return
-    excess, slowest = find_slowest(alone)
-    if excess is None:
+    slowest = find_slowest(alone)
+    if slowest is None:
         if (alone["num_processes"] == 1).all():
             evidence.not_known[IMBALANCE] = "one process drives all devices, so their own times are not known"
         return
-    groups, signs = {"end_excess": excess * time_images(alone)}, {"end_excess": 1}
+    groups, signs = {"end_excess": slowest.excess * time_images(alone)}, {"end_excess": 1}
     if base["num_gpus"] > 1:
         others = repeats.find(base, NO_EXCHANGE)
         others = others[others["images_per_s"].notna()]
-        base_excess, _ = find_slowest(others) if len(others) else (None, None)
-        if base_excess is not None:
-            groups["base_excess"] = base_excess * time_images(others)
+        if (of_base := find_slowest(others)) is not None:
+            groups["base_excess"] = of_base.excess * time_images(others)
             signs["base_excess"] = -1
     evidence.add(IMBALANCE, signs, **groups)
-    evidence.facts |= {"slow_process": slowest, "slow_frac": float(np.median(excess / (1 - excess)))}
+    if not slowest.is_slow:
+        evidence.doubtful.add(IMBALANCE)
+    slow_frac = float(np.median(slowest.excess / (1 - slowest.excess)))
+    evidence.facts |= {"slow_process": slowest.name, "slow_frac": slow_frac}
 
 
 def gather_batch(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats) -> None:
