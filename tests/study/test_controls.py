@@ -144,10 +144,10 @@ def test_controls_of_the_largest_batch_have_its_number_and_need_no_search():
         return {"largest": 64, "limit": "memory", "reason": "65 images do not fit"}
 
     plan = make_plan(find, diagnose=True, per_device_batch_size=[8, "max"], frameworks=["pytorch_ddp"])
-    assert {run.per_device_batch_size for run in list_controls(plan)} == {8, 60}
+    assert {run.per_device_batch_size for run in list_controls(plan)} == {8, 56}
     assert len(plan.searches) == 1 and len(plan.studies["s"].largest.describe()) == 1
     planned = plan.studies["s"]
-    assert {planned.spec(run)["global_batch_size"] for run in list_controls(plan)} == {8, 32, 60, 240}
+    assert {planned.spec(run)["global_batch_size"] for run in list_controls(plan)} == {8, 32, 56, 224}
 
 
 REFUSED = [

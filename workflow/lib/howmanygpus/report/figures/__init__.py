@@ -51,8 +51,8 @@ def list_figures(
 ) -> list[str]:
     """Return the names of all figures, or of those that can show something of a study, given its config.
 
-    preflight: whether it or `diagnose` measures. priced: whether a device has a price. published: the columns with values in the
-    published numbers that the study is compared with.
+    preflight: whether all-reduces are measured. priced: whether a device has a price. published: the columns with
+    values in the published numbers that the study is compared with.
     """
     names = list_modules(FOLDER)
     if study is None:
