@@ -14,6 +14,7 @@ from howmanygpus.report.style import (
     choose_styles,
     count_failed,
     draw_empty_figure,
+    draw_repeats,
     label_lines,
     make_panels,
     mark_counts,
@@ -21,14 +22,14 @@ from howmanygpus.report.style import (
     mark_overhead,
     note_batches,
 )
-from howmanygpus.report.tables.scaling import is_baseline
+from howmanygpus.report.tables.scaling import is_baseline, list_repeats
 
 TITLE = "Throughput by device count"
-TABLES = ("scaling",)
+TABLES = ("scaling", "runs")
 
 
-def draw(scaling: pd.DataFrame) -> Figure:
-    """Draw one panel per scaling curve: medians, bars from minimum to maximum, and a dotted line for ideal scaling."""
+def draw(scaling: pd.DataFrame, runs: pd.DataFrame) -> Figure:
+    """Draw one panel per scaling curve: medians with their intervals, repeats, and a dotted line for ideal scaling."""
     measured = choose_inputs(scaling)
     measured = measured[measured["num_repeats"] > 0]
     if measured.empty:
@@ -39,11 +40,11 @@ def draw(scaling: pd.DataFrame) -> Figure:
     per_row = measured.groupby("scaling_mode")["curve"].nunique().max()
     figure, axes = make_panels([curve for curve, _ in panels], max_columns=min(per_row, 4))
     for panel, (_, rows) in zip(axes, panels, strict=True):
-        draw_panel(panel, rows, styles)
+        draw_panel(panel, rows, list_repeats(rows, runs), styles)
     return figure
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
+def draw_panel(axes: Axes, rows: pd.DataFrame, repeats: pd.DataFrame, styles: dict) -> None:
     ends, names = {}, mark_overhead(rows)
     # On the logarithmic axis, a line proportional to the devices is curved.
     counts, has_ideal = np.unique(rows["num_gpus"]), False
@@ -54,8 +55,10 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     for series, line in rows.sort_values("num_gpus").groupby("series"):
         style = styles[series]
         median = line["images_per_s_median"]
-        spread = [median - line["images_per_s_min"], line["images_per_s_max"] - median]
-        axes.errorbar(line["num_gpus"], median, yerr=spread, capsize=4, **style)
+        interval = [median - line["images_per_s_low"], line["images_per_s_high"] - median]
+        axes.errorbar(line["num_gpus"], median, yerr=interval, capsize=4, **style)
+        own = repeats[repeats["series"] == series]
+        draw_repeats(axes, own["num_gpus"], own["images_per_s"], own["is_outlier"], style["color"])
         mark_disturbed(axes, line["num_gpus"], median, line["num_disturbed"] > 0)
         count_failed(axes, line["num_gpus"], median, line["num_repeats"], line["num_failed"], style["color"])
         ends[names[series]] = (line["num_gpus"].iloc[-1], median.iloc[-1], style["color"])
