@@ -78,8 +78,8 @@ def name_cheapest(runs: pd.DataFrame, table: pd.DataFrame, candidates: pd.DataFr
         repeats = select_repeats(judged, best)["cost"].count()
         scope = "one repeat" if repeats == 1 else f"medians of {repeats} repeats"
         prices = (
-            f"{best['until_median']:.3g} {unit} until it was reached, {best['cost_median']:.3g} {unit} for the whole run "
-            f"({scope}), as billed with failed attempts{describe_reached(runs, best)}"
+            f"{best['until_median']:.3g} {unit} until it was reached, {best['cost_median']:.3g} {unit} for the whole "
+            f"run ({scope}), as billed with failed attempts{describe_reached(runs, best)}"
         )
         return f"Cheapest to {goal}: {_name_tied(cheapest, 'until_median', unit, prices)}."
     times = table.assign(device_s=table["time_to_accuracy_s"].astype(float) * table["num_gpus"])

@@ -105,9 +105,9 @@ def _compare(best: pd.Series, base: pd.Series, column: str, where: str, repeats:
         )
     interval = repeats.describe_interval(best, base, low, high)
     part = f"{speedup:.2f} times {where}" + (f" ({interval})" if interval else "")
-    doubt = f" Other work disturbed {which} of {where}." if disturbed else ""
+    doubt = f" Other work disturbed {which} behind {where}." if disturbed else ""
     if np.isfinite(low) and low <= 1 <= high:
-        doubt += f" Their repeats do not tell it from {where}."
+        doubt += " The repeats do not tell it from no speed-up."
     if is_above:
         doubt += (
             f" That is above linear scaling ({linear:g}): something slowed that run, or the work of each device became"
