@@ -243,8 +243,7 @@ def draw_repeats(axes: Axes, x: pd.Series, y: pd.Series, is_outlier: pd.Series, 
 
     x: the median's place on a logarithmic axis; is_outlier: True, False or empty.
     """
-    look = {"markersize": 3, "markeredgewidth": 0, "color": colour, "alpha": 0.8}
-    axes.plot(x * REPEAT_SHIFT, y, "o", zorder=3, **look)
+    axes.scatter(x * REPEAT_SHIFT, y, s=9, color=colour, alpha=0.8, linewidths=0, zorder=3)
     mark_outliers(axes, x * REPEAT_SHIFT, y, is_outlier)
 
 
@@ -253,8 +252,8 @@ def mark_outliers(axes: Axes, x: pd.Series, y: pd.Series, is_outlier: pd.Series)
     is_drawn = is_outlier.eq(True) & y.notna()
     if not is_drawn.any():
         return
-    look = {"markersize": 9, "markerfacecolor": "none", "markeredgewidth": 1.1, "color": OUTLIER}
-    axes.plot(x[is_drawn], y[is_drawn], "D", zorder=4, **look)
+    look = {"s": 80, "facecolors": "none", "edgecolors": OUTLIER, "linewidths": 1.1}
+    axes.scatter(x[is_drawn], y[is_drawn], marker="D", zorder=4, **look)
     if OUTLIER_NOTE not in axes.get_xlabel():
         add_note(axes, OUTLIER_NOTE)
 

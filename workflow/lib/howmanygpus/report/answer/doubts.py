@@ -38,6 +38,6 @@ def describe_trend(runs: pd.DataFrame) -> str:
     change = "rose" if drift.change > 0 else "fell"
     return (
         f"Rates {change} by {abs(drift.change):.1%} in the {drift.hours:.2g} hours of the study "
-        f"({describe_drift(drift)}; figure drift): the machine changed, and configurations that ran at other times are not "
-        "quite comparable."
+        f"({describe_drift(drift)}; figure drift): the machine changed, and configurations that ran at other times "
+        "are not quite comparable."
     )

@@ -69,15 +69,15 @@ def describe_baselines(best: pd.Series, scaling: pd.DataFrame, repeats: Repeats)
         machinery = best["baseline_machinery"]
         if part and pd.notna(machinery):
             carried = "no collective machinery" if machinery == "none" else machinery
-            part += f" (that run carries {carried}" + ("; no framework is faster there)" if is_own else ")")
-        parts.append(part)
+            part += f"; that run carries {carried}" + ("; no framework is faster there" if is_own else "")
+        parts.append(part and f"{part})")
         doubts.append(doubt)
     if pd.notna(best["speedup_over_best"]) and best["num_gpus"] > 1 and not is_own:
         others = [name for name in CURVE if name != "framework"] + _FIXED
         alone = scaling[(scaling[others] == best[others]).all(axis=1) & (scaling["num_gpus"] == 1)]
         base = alone[(alone["framework"] == best["best_one_device"]) & (alone["num_failed"] == 0)].iloc[0]
         part, doubt = _compare(best, base, "speedup_over_best", "the best rate on one device", repeats)
-        parts.append(part and f"{part}, of {base['framework']}{_name_tied(base, alone, repeats)}")
+        parts.append(part and f"{part}), of {base['framework']}{_name_tied(base, alone, repeats)}")
         doubts.append(doubt)
     claims = [part for part in parts if part]
     return (f" That is {', and '.join(claims)}." if claims else "") + "".join(doubts)
@@ -89,8 +89,8 @@ _FIXED = ["scaling_mode", "fixed_batch_size"]
 def _compare(best: pd.Series, base: pd.Series, column: str, where: str, repeats: Repeats) -> tuple[str, str]:
     """Return the speed-up of one row over another with its interval, and a sentence that doubts it.
 
-    The former is empty if the baseline is too disturbed for a claim, and the latter if there is no doubt. column: of
-    the speed-up; where: the rate of the baseline, in words.
+    The former ends within a bracket. It is empty if the baseline is too disturbed for a claim, and the latter if there
+    is no doubt. column: of the speed-up; where: the rate of the baseline, in words.
     """
     speedup, low, high = best[column], best[f"{column}_low"], best[f"{column}_high"]
     linear = best["num_gpus"] / base["num_gpus"]
@@ -104,7 +104,7 @@ def _compare(best: pd.Series, base: pd.Series, column: str, where: str, repeats:
             f"make it {speedup:.2f}{above}."
         )
     interval = repeats.describe_interval(best, base, low, high)
-    part = f"{speedup:.2f} times {where}" + (f" ({interval})" if interval else "")
+    part = f"{speedup:.2f} times {where} (of {base['images_per_s_median']:,.0f} images/s{interval}"
     doubt = f" Other work disturbed {which} behind {where}." if disturbed else ""
     if np.isfinite(low) and low <= 1 <= high:
         doubt += " The repeats do not tell it from no speed-up."

@@ -39,11 +39,11 @@ class Repeats:
         return are_told_apart(self._get(one), self._get(other), self.scatter)
 
     def describe_interval(self, one: pd.Series, other: pd.Series, low: float, high: float) -> str:
-        """Write the interval of a ratio of two rows' medians with its level; empty if it is not known."""
+        """Write the interval of a ratio of two rows' medians with its level, behind a semicolon; empty if unknown."""
         if np.isnan(low):
             return ""
         level = ratio_level(len(self._get(one)), len(self._get(other)))
-        return f"{100 * level:.0f} % interval {low:.2f} to {high:.2f}"
+        return f"; {100 * level:.0f} % interval {low:.2f} to {high:.2f}"
 
     def _get(self, row: pd.Series) -> np.ndarray:
         return self.samples[tuple(row[CONFIGURATION])]
