@@ -33,39 +33,31 @@ SMALL_SAMPLES = {5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
 
 
 def flag_outliers(runs: pd.DataFrame) -> pd.Series:
-    """Return whether each run is an outlier; None for a run without a rate, or that nothing can be compared with.
+    """Return whether each run is an outlier; nan for a run without a rate, or that nothing can be compared with.
 
     runs: the columns of a configuration, and images_per_s.
     """
     rates = runs["images_per_s"].astype(float)
     logs = np.log(rates[rates > 0])
     configurations = [rows for _, rows in logs.groupby([runs.loc[logs.index, name] for name in CONFIGURATION])]
-    devices = [runs.loc[rows.index[0], "device"] for rows in configurations]
-    differences = [[abs(one - other) for one, other in combinations(rows, 2)] for rows in configurations]
-    flags = pd.Series(None, index=runs.index, dtype=object)
+    devices = np.array([runs.loc[rows.index[0], "device"] for rows in configurations])
+    differences = [np.array([abs(one - other) for one, other in combinations(rows, 2)]) for rows in configurations]
+    flags = pd.Series(np.nan, index=runs.index, dtype=object)
     for position, rows in enumerate(configurations):
-        others = [
-            difference
-            for number, own in enumerate(differences)
-            if number != position and devices[number] == devices[position]
-            for difference in own
-        ]
-        sigma = _estimate_sigma(rows.to_numpy(), others)
+        sigma = np.nan
+        if len(rows) >= OF_ITSELF:
+            sigma = estimate_sigma(rows.to_numpy())
+        elif len(rows) >= OF_OTHERS:
+            alike = [number for number in np.flatnonzero(devices == devices[position]) if number != position]
+            others = np.concatenate([np.array([]), *(differences[number] for number in alike)])
+            sigma = DIFFERENCE_TO_SIGMA * np.median(others) if len(others) >= FEWEST_PAIRS else np.nan
         if not np.isnan(sigma):
-            limit = max(LIMIT * sigma, np.log1p(SMALLEST))
-            flags[rows.index] = (rows - rows.median()).abs() > limit
+            flags[rows.index] = (rows - rows.median()).abs() > max(LIMIT * sigma, np.log1p(SMALLEST))
     return flags
 
 
-def _estimate_sigma(logs: np.ndarray, others: list[float]) -> float:
-    """Return the standard deviation of log rates by which repeats are judged; nan if they are not judged.
-
-    logs: those of the repeats; others: differences of pairs of repeats of each other configuration.
-    """
+def estimate_sigma(logs: np.ndarray) -> float:
+    """Return the robust standard deviation of the log rates of at least five repeats."""
     num = len(logs)
-    if num >= OF_ITSELF:
-        correction = SMALL_SAMPLES.get(num, num / (num - 0.8))
-        return float(DEVIATION_TO_SIGMA * correction * np.median(np.abs(logs - np.median(logs))))
-    if num >= OF_OTHERS and len(others) >= FEWEST_PAIRS:
-        return float(DIFFERENCE_TO_SIGMA * np.median(others))
-    return np.nan
+    correction = SMALL_SAMPLES.get(num, num / (num - 0.8))
+    return float(DEVIATION_TO_SIGMA * correction * np.median(np.abs(logs - np.median(logs))))

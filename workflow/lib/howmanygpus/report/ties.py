@@ -39,12 +39,11 @@ def measure_scatter(samples: Iterable[Sequence[float]]) -> float:
 def are_told_apart(one: Sequence[float], other: Sequence[float], scatter: float) -> bool:
     """Return whether the repeats of two configurations tell them apart. scatter: of the study, or nan."""
     low, high = ratio_interval(one, other)
-    is_one_inside = low <= 1 <= high
     if ratio_level(len(one), len(other)) >= SURE_LEVEL:
-        return not is_one_inside
+        return low > 1 or high < 1
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.divide(np.median(one), np.median(other))
-        return bool(max(ratio, np.divide(1, ratio)) > scatter) and not is_one_inside
+        return bool(max(ratio, np.divide(1, ratio)) > scatter) and not low <= 1 <= high
 
 
 def group_ties(samples: Sequence[Sequence[float]], scatter: float, better: str = "higher") -> list[int]:

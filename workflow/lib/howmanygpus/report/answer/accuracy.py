@@ -1,5 +1,6 @@
 """The configurations that reach a quality fastest and at the lowest cost."""
 
+import numpy as np
 import pandas as pd
 
 from howmanygpus.report.answer.cost import name_cheapest
@@ -68,7 +69,7 @@ def name_best_quality(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.Data
     is_equal = written == written.iloc[0]
     repeats, best = Repeats(reached, "quality_last"), means.iloc[0]
     is_tied = [not repeats.tell_nothing and not repeats.are_told_apart(best, row) for _, row in means.iterrows()]
-    same = means[is_equal | is_tied].sort_values("train_s", kind="stable")
+    same = means[is_equal | np.array(is_tied)].sort_values("train_s", kind="stable")
     others = name_count(len(same) - 1, "other configuration")
     end = f"{'ends' if len(same) == 2 else 'end'} at the same"
     if len(same) > is_equal.sum():
