@@ -18,6 +18,8 @@ from howmanygpus.report.tables.protocols import compute_protocols
 from howmanygpus.report.tables.published import COLUMNS as PUBLISHED
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
+from howmanygpus.report.tables.step_times import COLUMNS as STEPS
+from howmanygpus.report.tables.step_times import PERCENTILES
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.report.tables.variants import compute_variants
 from specs import make_spec
@@ -45,7 +47,7 @@ def unchanged(table) -> None:
 def make_tables(status_of, accuracy_of, change=unchanged) -> dict[str, pd.DataFrame]:
     """Make tables of SERIES on 3 device counts with 2 repeats; they are written and read as the workflow does.
 
-    change: is called with the tables of runs and losses, from which the others are made.
+    change: is called with the tables of runs, losses and step times, from which the others are made.
     """
     return {name: table.copy() for name, table in _make_tables(status_of, accuracy_of, change).items()}
 
@@ -58,7 +60,7 @@ def _make_tables(status_of, accuracy_of, change) -> dict[str, pd.DataFrame]:
 
 def _make_runs(status_of, accuracy_of) -> dict[str, pd.DataFrame]:
     """Make the tables that are read from the records of runs."""
-    runs, evaluations, losses = [], [], []
+    runs, evaluations, losses, steps = [], [], [], []
     for framework, variant in (("a", "base"), ("b", "base"), ("b", "best")):
         for num_gpus in (1, 2, 4):
             for repeat in (1, 2):
@@ -83,12 +85,14 @@ def _make_runs(status_of, accuracy_of) -> dict[str, pd.DataFrame]:
                     moment |= {"quality": accuracy_of(num_gpus)}
                     moment |= {"metric": "accuracy", "quality_of_guess": GUESS}
                     evaluations.append(identity | moment)
+                    steps.append(identity | {name: 0.001 * percent for name, percent in PERCENTILES.items()})
                     losses += [identity | {"last_step": step, "loss": 2.0 / step} for step in (1, 6)]
                 runs.append(row)
     return {
         "runs": pd.DataFrame(runs, columns=list(RUNS)),
         "evaluations": pd.DataFrame(evaluations, columns=list(EVALUATION)),
         "losses": pd.DataFrame(losses, columns=list(LOSSES)),
+        "step_times": pd.DataFrame(steps, columns=list(STEPS)),
     }
 
 
@@ -96,6 +100,7 @@ def _write_tables(folder, status_of, accuracy_of, change) -> dict[str, pd.DataFr
     tables = _make_runs(status_of, accuracy_of)
     change(tables["runs"])
     change(tables["losses"])
+    change(tables["step_times"])
     tables = {name: written(folder, name, table) for name, table in tables.items()}
     tables["scaling"] = written(
         folder, "scaling", compute_scaling(tables["runs"], {"weak": [8], "strong": [8]}, {"base": {"a": "machinery"}})
@@ -180,6 +185,7 @@ NAMES = {
 NONE_COMPLETED = ("nothing run", "all failed")
 SENTENCES = {
     "batch_sizes": ("No run has completed with a rate; the figure of all runs says why.", NONE_COMPLETED),
+    "drift": ("No configuration has a rate in two repeats; the figure of all runs says why.", NONE_COMPLETED),
     "loss_of_first_epoch": (
         "No run on real images has recorded its first epoch; the figure of all runs says why.",
         NONE_COMPLETED,
@@ -196,6 +202,7 @@ SENTENCES = {
         "No run on real images has completed on the smallest device count; the figure of all runs says why.",
         (*NONE_COMPLETED, "baseline failed"),
     ),
+    "step_times": ("No run has recorded its steps; the figure of all runs says why.", NONE_COMPLETED),
     "throughput_by_batch_size": ("No run has completed with a rate; the figure of all runs says why.", NONE_COMPLETED),
     "throughput_by_gpus": ("No run has completed with a rate; the figure of all runs says why.", NONE_COMPLETED),
     "time_to_accuracy": ("No run on real images has completed; the figure of all runs says why.", ("nothing run",)),

@@ -190,7 +190,7 @@ def test_each_price_is_drawn_once(tmp_path):
 
 def test_ideal_scaling_begins_at_the_baseline_alone():
     runs = make_runs((2, 1, [200]), (4, 1, [380]), (2, 2, [150]), (4, 2, [300]))
-    axes = draw({"scaling": compute_scaling(runs, {"weak": [8]}, {})}, "throughput_by_gpus").axes[0]
+    axes = draw({"scaling": compute_scaling(runs, {"weak": [8]}, {}), "runs": runs}, "throughput_by_gpus").axes[0]
     dotted = [line.get_ydata().tolist() for line in axes.lines if line.get_linestyle() == ":"]
     assert dotted == [[200.0, 400.0]]
 

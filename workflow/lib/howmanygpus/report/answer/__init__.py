@@ -10,6 +10,7 @@ from howmanygpus.report.answer.accuracy import answer_accuracy
 from howmanygpus.report.answer.adaptive import describe_grid
 from howmanygpus.report.answer.batches import answer_batches
 from howmanygpus.report.answer.cost import describe_bill
+from howmanygpus.report.answer.doubts import describe_outliers, describe_trend
 from howmanygpus.report.answer.largest import describe_largest
 from howmanygpus.report.answer.placement import answer_placement
 from howmanygpus.report.answer.protocols import describe_protocols
@@ -77,6 +78,7 @@ def answer(
     facts = [describe_rates(runs), describe_data(runs, datasets), describe_left_out(datasets)]
     facts += [describe_remarks(datasets), describe_unchecked(planned)]
     facts += [describe_disturbed(planned)] * (not in_doubt)
+    facts += [describe_outliers(runs), describe_trend(runs)]
     facts += [describe_unmeasured(runs), describe_trajectories(planned), describe_bill(jobs)]
     facts += describe_protocols(protocols)
     lines = [f"- {line}" for line in [*describe_grid(runs, decision), *found, *facts] if line]

@@ -14,6 +14,7 @@ from howmanygpus.report.style import (
     choose_styles,
     count_failed,
     draw_empty_figure,
+    draw_repeats,
     label_lines,
     make_panels,
     mark_counts,
@@ -21,10 +22,10 @@ from howmanygpus.report.style import (
     mark_overhead,
     note_batches,
 )
-from howmanygpus.report.tables.scaling import CURVE, is_baseline
+from howmanygpus.report.tables.scaling import CURVE, is_baseline, list_repeats
 
 TITLE = "Throughput by device count"
-TABLES = ("scaling", "ceilings")
+TABLES = ("scaling", "runs", "ceilings")
 BOUNDS = {"input": (0, (5, 2)), "exchange": (0, (4, 1.5, 1, 1.5))}
 """Lines of the bounds."""
 BOUNDS_NOTE = "thin: bound by input (dashed), exchange (dash-dotted)"
@@ -32,8 +33,8 @@ WORTH = 0.98
 """A bound is drawn if it is below this part of ideal scaling somewhere."""
 
 
-def draw(scaling: pd.DataFrame, ceilings: pd.DataFrame) -> Figure:
-    """Draw one panel per scaling curve: medians, bars from minimum to maximum, and dotted lines for ideal scaling.
+def draw(scaling: pd.DataFrame, runs: pd.DataFrame, ceilings: pd.DataFrame) -> Figure:
+    """Draw one panel per scaling curve: medians with their intervals, repeats, and dotted lines for ideal scaling.
 
     Thin lines are bounds by the loader and by the exchange of gradients, where they are below ideal scaling.
     """
@@ -48,7 +49,7 @@ def draw(scaling: pd.DataFrame, ceilings: pd.DataFrame) -> Figure:
     per_row = measured.groupby("scaling_mode")["curve"].nunique().max()
     figure, axes = make_panels([curve for curve, _ in panels], max_columns=min(per_row, 4))
     for panel, (curve, rows) in zip(axes, panels, strict=True):
-        draw_panel(panel, rows, styles)
+        draw_panel(panel, rows, list_repeats(rows, runs), styles)
         draw_bounds(panel, bounds[bounds["curve"] == curve], styles)
         panel.set_ylim(0, 1.06 * panel.dataLim.ymax)
     return figure
@@ -75,7 +76,7 @@ def draw_bounds(axes: Axes, bounds: pd.DataFrame, styles: dict) -> None:
         add_note(axes, f"bounds are {100 * min(errors):+.0f} to {100 * max(errors):+.0f} % from the measured rates")
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
+def draw_panel(axes: Axes, rows: pd.DataFrame, repeats: pd.DataFrame, styles: dict) -> None:
     ends, names = {}, mark_overhead(rows)
     # On the logarithmic axis, a line proportional to the devices is curved.
     counts, has_ideal = np.unique(rows["num_gpus"]), False
@@ -86,8 +87,10 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     for series, line in rows.sort_values("num_gpus").groupby("series"):
         style = styles[series]
         median = line["images_per_s_median"]
-        spread = [median - line["images_per_s_min"], line["images_per_s_max"] - median]
-        axes.errorbar(line["num_gpus"], median, yerr=spread, capsize=4, **style)
+        interval = [median - line["images_per_s_low"], line["images_per_s_high"] - median]
+        axes.errorbar(line["num_gpus"], median, yerr=interval, capsize=4, **style)
+        own = repeats[repeats["series"] == series]
+        draw_repeats(axes, own["num_gpus"], own["images_per_s"], own["is_outlier"], style["color"])
         mark_disturbed(axes, line["num_gpus"], median, line["num_disturbed"] > 0)
         count_failed(axes, line["num_gpus"], median, line["num_repeats"], line["num_failed"], style["color"])
         ends[names[series]] = (line["num_gpus"].iloc[-1], median.iloc[-1], style["color"])
