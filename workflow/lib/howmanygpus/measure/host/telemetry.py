@@ -19,7 +19,12 @@ import pynvml
 
 from howmanygpus.measure.host.processes import Suspensions, describe_suspension, read_core_wait_s, wait_for_end
 
-COLUMNS = ("time_s", "node", "device", "utilisation_frac", "memory_gib", "power_w", "energy_j")
+COLUMNS = (
+    *("time_s", "node", "device", "utilisation_frac", "memory_gib", "power_w", "energy_j"),
+    *("temperature_c", "sm_clock_mhz", "memory_clock_mhz", "throttle_reasons"),
+    *("pcie_rx_gib_per_s", "pcie_tx_gib_per_s", "nvlink_rx_gib_per_s", "nvlink_tx_gib_per_s"),
+    *("cores_frac", "disk_read_gib_per_s", "disk_write_gib_per_s", "network_rx_gib_per_s", "network_tx_gib_per_s"),
+)
 GIB = 2**30
 SILENCE_S = 30.0
 """A working sampler writes each second; clocks of nodes differ, and network file systems write late."""
