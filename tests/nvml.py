@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pynvml
 
-
 PCIE_RX, PCIE_TX = pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES
 NVLINK_RX, NVLINK_TX = pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX
 
@@ -28,8 +27,9 @@ class FakeGpu:
     used_frac: float | None = None
     refusals: dict[str | int, int] = field(default_factory=dict)
     fields: dict[int, int] = field(
-        default_factory=lambda: {pynvml.NVML_FI_DEV_POWER_INSTANT: 300_000}
-        | dict.fromkeys((PCIE_RX, PCIE_TX, NVLINK_RX, NVLINK_TX), 0)
+        default_factory=lambda: (
+            {pynvml.NVML_FI_DEV_POWER_INSTANT: 300_000} | dict.fromkeys((PCIE_RX, PCIE_TX, NVLINK_RX, NVLINK_TX), 0)
+        )
     )
     narrow: tuple[int, ...] = ()
     throttled: int = 0

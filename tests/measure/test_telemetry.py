@@ -6,7 +6,6 @@ import sys
 import time
 
 import pynvml
-import pytest
 
 from howmanygpus.measure.host import telemetry
 from howmanygpus.measure.host.samples import COLUMNS
@@ -38,9 +37,8 @@ INTERVAL_S = 0.01
 class Simulated:
     """A source with one device. behave: called at each sample with its number, from 1; returns the values."""
 
-    of_board: dict = {}
-
     def __init__(self, behave, expected=("power_w",), problems=()):
+        self.of_board = {}
         self._behave, self.num_samples, self._problems = behave, 0, list(problems)
         self.expected, self.missing = {"GPU-one": expected}, {"GPU-one": {}}
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from howmanygpus.measure.host.samples import COLUMNS
+from howmanygpus.measure.host.samples import COLUMNS, WORDS
 
 HOST = "host"
 """Device of the rows about a whole node."""
@@ -43,3 +43,17 @@ def is_cpu(devices: pd.Series) -> pd.Series:
 def find_problem(record: dict) -> str | None:
     """Return why the samples of a run are incomplete; None if they are not. record: its run.json or attempt.json."""
     return record.get("telemetry", {}).get("problem") or record.get("telemetry_problem")
+
+
+def lacks(record: dict, column: str) -> bool:
+    """Whether a device of a run never gave a column, or nobody asked for it. record: a run.json.
+
+    A text such as the reasons of throttling is empty in samples too if there are none.
+    """
+    if "telemetry" not in record:
+        return True
+    return any(
+        words.split(" (")[0] == WORDS[column]
+        for missing in record["telemetry"]["missing"].values()
+        for words in missing
+    )
