@@ -6,18 +6,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
+from howmanygpus.measure.host.samples import COLUMNS as SAMPLES
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.tables import (
     ceilings,
-    datasets,
+    evaluations,
     explanations,
     losses,
     run_phases,
     scaling,
     time_split,
+    utilisation,
 )
-from howmanygpus.report.tables import evaluations as evaluations_table
 from howmanygpus.report.tables import runs as runs_table
 from howmanygpus.study.runs import HOW
 from records import make_attempt, make_run
@@ -52,6 +54,10 @@ def same(run: Run) -> float:
     return 1.0
 
 
+def not_sampled(run: Run) -> list[str]:
+    return []
+
+
 @dataclass(frozen=True)
 class Truth:
     """What takes the time of the runs of a study.
@@ -59,7 +65,8 @@ class Truth:
     compute_s: of a device for an image. worker_s: of a worker of the loader for an image, by the run; workers: of each
     device. exchange_s: of a step of several devices, by the run. slow: factor of each rank's computation. noise:
     relative standard deviation between repeats. factor: of all measured seconds of a run. status: of a run. startup_s,
-    evaluation_s: of the whole run. is_timed: whether processes record their own seconds. changes: of run.json.
+    evaluation_s: of the whole run. is_timed: whether processes record their own seconds. one_process: whether one
+    process drives all devices. changes: of run.json. telemetry: lines of telemetry.csv.
     """
 
     compute_s: float = 0.001
@@ -76,6 +83,7 @@ class Truth:
     is_timed: bool = True
     one_process: bool = False
     changes: Callable[[Run], dict] = lambda run: {}
+    telemetry: Callable[[Run], list[str]] = not_sampled
 
     def time_step(self, run: Run, random: np.random.Generator) -> tuple[list[float], float, float]:
         """Return each rank's own seconds of a step, the seconds of the step, and its wait for input."""
@@ -95,7 +103,7 @@ class Truth:
 class Grid:
     """The planned runs of a study. nodes: numbers of nodes of a device count. controls: those of a run."""
 
-    counts: tuple[int, ...] = (1, 2, 4, 8)
+    counts: tuple[int, ...] = (1, 8)
     batches: tuple[int, ...] = (32,)
     repeats: int = 5
     frameworks: tuple[str, ...] = ("pytorch_ddp",)
@@ -189,10 +197,14 @@ def store(folder: Path, truth: Truth, grid: Grid) -> dict:
 def store_run(folder: Path, truth: Truth, run: Run, spec, random: np.random.Generator) -> None:
     """Store a run with a first step, a warm-up of two steps, and two measured windows."""
     own, step_s, wait_s = truth.time_step(run, random)
+
+    def waits(steps: int) -> float | None:
+        return None if run.input == "program" else steps * wait_s
+
     evaluation_s = 0.0 if run.control or run.input == "resident" else truth.evaluation_s(run)
     measured_s, half = STEPS * step_s, STEPS // 2
     clocks = {"init_s": truth.startup_s, "compile_s": 0.5, "warmup_s": 2 * step_s, "measured_s": measured_s}
-    clocks |= {"measured_steps": STEPS, "data_wait_s": STEPS * wait_s, "train_s": 2 * step_s + measured_s}
+    clocks |= {"measured_steps": STEPS, "data_wait_s": waits(STEPS), "train_s": 2 * step_s + measured_s}
     clocks |= {"eval_s": evaluation_s, "steps": STEPS + 3, "images_seen": (STEPS + 3) * spec.global_batch_size}
     clocks["wall_time_s"] = truth.startup_s + 0.5 + 2 * step_s + measured_s + evaluation_s + 0.01
     loader_s = truth.worker_s(run) if run.input not in ("resident", "program") else 0.0
@@ -208,12 +220,20 @@ def store_run(folder: Path, truth: Truth, run: Run, spec, random: np.random.Gene
     more = {"loader_s_per_image": loader_s or None, "processes": processes, "num_processes": len(processes)}
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(make_run(spec, **{**clocks, **more, **truth.changes(run)})))
-    window = {"event": "window", "epoch": 1, "loss": 2.0, "num_steps": half, "data_wait_s": half * wait_s}
+    window = {
+        "event": "window",
+        "wall_s": 10.0,
+        "epoch": 1,
+        "loss": 2.0,
+        "num_steps": half,
+        "data_wait_s": half * wait_s,
+    }
     window |= {"elapsed_s": half * step_s, "steps_s": [step_s] * half, "phase": "train"}
     first = window | {"phase": "compile", "num_steps": 1, "elapsed_s": 0.5, "steps_s": [0.5], "first_step": 1}
-    events = [first, window | {"first_step": 4}, window | {"first_step": 4 + half}]
+    events = [first, window | {"first_step": 4}, window | {"first_step": 4 + half, "wall_s": 20.0}]
     (folder / "events.jsonl").write_text("\n".join(map(json.dumps, events)))
     np.savez(folder / "predictions.npz", rank=np.empty((0, 10), np.uint16), loss=np.empty((0, 10), np.float32))
+    (folder / "telemetry.csv").write_text("\n".join([",".join(SAMPLES), *truth.telemetry(run)]))
 
 
 def make_tables(folder: Path, truth: Truth, grid: Grid, allreduces: tuple[dict, ...] = ()) -> dict:
@@ -225,16 +245,19 @@ def make_tables(folder: Path, truth: Truth, grid: Grid, allreduces: tuple[dict, 
         write_table(folder / f"{name}.tsv", table)
         made[name] = read_table(folder / f"{name}.tsv")
 
-    make("datasets", datasets.tabulate(plan, folder))
-    make("losses", losses.tabulate(plan, folder))
-    make("evaluations", evaluations_table.tabulate(plan, made["datasets"], folder))
+    # Nothing is evaluated, and losses explain no rate.
+    make("losses", pd.DataFrame(columns=list(losses.COLUMNS)))
+    make("evaluations", pd.DataFrame(columns=list(evaluations.COLUMNS)))
     make("runs", runs_table.tabulate(plan, made["evaluations"], made["losses"], folder))
     make("scaling", scaling.tabulate(plan, made["runs"]))
     make("run_phases", run_phases.tabulate(plan, made["runs"], folder))
     make("time_split", time_split.tabulate(plan, made["runs"], made["run_phases"]))
     measured = [made[name] for name in ("runs", "scaling", "run_phases")]
     make("ceilings", ceilings.tabulate(plan, *measured, list(allreduces)))
-    make("explanations", explanations.tabulate(plan, *measured, made["ceilings"]))
+    sampled = truth.telemetry is not not_sampled
+    empty = pd.DataFrame(columns=list(utilisation.COLUMNS))
+    make("utilisation", utilisation.tabulate(plan, folder) if sampled else empty)
+    make("explanations", explanations.tabulate(plan, *measured, made["ceilings"], made["utilisation"]))
     return made
 
 

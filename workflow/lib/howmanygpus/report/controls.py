@@ -5,12 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.published import is_fair
+from howmanygpus.measure.spec import RESIDENT
+from howmanygpus.report.published import is_control, is_fair
 from howmanygpus.report.tables.scaling import CURVE
 
 RESIDENT_INPUT, NO_EXCHANGE, NO_EVALUATION = "resident_input", "no_exchange", "no_evaluation"
 """Values of the column `control` of the table `runs`."""
 CONFIGURATION = ["placement", "num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"]
+
+SHARED = [*(name for name in CURVE if name not in ("variant", "input")), *CONFIGURATION]
+"""Columns that a control has in common with the run that it repeats."""
 
 
 def find_first_variant(plan: dict, runs: pd.DataFrame) -> str:
@@ -25,28 +29,36 @@ class Repeats:
     first_variant: the one that control runs repeat.
     """
 
-    def __init__(self, runs: pd.DataFrame, phases: pd.DataFrame, first_variant: str):
-        """runs, phases: the tables `runs` and `run_phases`."""
+    def __init__(
+        self, runs: pd.DataFrame, phases: pd.DataFrame, first_variant: str, utilisation: pd.DataFrame | None = None
+    ):
+        """runs, phases, utilisation: the tables `runs`, `run_phases` and `utilisation`."""
         names = ["framework", "variant", "input", "precision", "device", *CONFIGURATION, "repeat"]
-        columns = [name for name in phases if name not in runs or name in names]
-        self._runs = runs.merge(phases[columns], on=names, how="left")
-        self._runs["control"] = self._runs["control"].astype(object).where(self._runs["control"].notna(), "")
-        self._fair = is_fair(runs).to_numpy()
-        self.has_controls = bool((self._runs["control"] != "").any())
+        self._runs = runs
+        for table in (phases, *(() if utilisation is None else (utilisation,))):
+            columns = [name for name in table if name not in self._runs or name in names]
+            self._runs = self._runs.merge(table[columns], on=names, how="left")
         self.first_variant = first_variant
+        self.has_controls = bool(is_control(runs).any())
+        fair, controls = self._runs[is_fair(self._runs)], self._runs[is_control(self._runs)]
+        # One resident batch takes the place of all inputs.
+        inputs = controls["input"].where(controls["control"] != RESIDENT_INPUT, RESIDENT)
+        self._fair = split_rows(fair, [*CURVE, *CONFIGURATION])
+        self._controls = split_rows(controls.assign(input=inputs), ["control", "input", *SHARED])
 
     def find(self, row: pd.Series, control: str = "") -> pd.DataFrame:
         """Return all planned repeats of a configuration, or of one of its controls."""
-        runs = self._runs
-        same = [*CURVE, *CONFIGURATION] if not control else [n for n in CURVE if n not in ("variant", "input")]
-        chosen = (runs[same] == row[same]).all(axis=1)
         if not control:
-            return runs[chosen & self._fair]
-        chosen &= (runs[CONFIGURATION] == row[CONFIGURATION]).all(axis=1) & (runs["control"] == control)
+            return self._fair.get(tuple(row[[*CURVE, *CONFIGURATION]]), self._runs[:0])
+        given = RESIDENT if control == RESIDENT_INPUT else row["input"]
         if row["variant"] != self.first_variant:
-            return runs[chosen & False]
-        # One resident batch takes the place of all inputs.
-        return runs[chosen & ((runs["input"] == row["input"]) | (control == RESIDENT_INPUT))]
+            return self._runs[:0]
+        return self._controls.get((control, given, *row[SHARED]), self._runs[:0])
+
+
+def split_rows(table: pd.DataFrame, columns: list[str]) -> dict[tuple, pd.DataFrame]:
+    """Return the rows with the same values of some columns, by these values."""
+    return {key: table.iloc[places] for key, places in table.groupby(columns, sort=False).indices.items()}
 
 
 def time_images(runs: pd.DataFrame) -> np.ndarray:

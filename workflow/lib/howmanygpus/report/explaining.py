@@ -7,15 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from howmanygpus.report.drift import Drift
 from howmanygpus.report.outcomes import FEWEST
 from howmanygpus.report.rows import PROGRAM, name_count
-from howmanygpus.report.shares import LOSS, UNEXPLAINED, Share
+from howmanygpus.report.shares import LOSS, NAMED_FRAC, UNEXPLAINED, Share
 
 WALL_FRAC = 0.25
 """Part of the wall time from which evaluation, or start-up with the first step, gets a sentence."""
 RESERVE = 1.1
 """A loader whose workers could give this many times the rate that the devices want is not what they wait for."""
 IMAGE_FILES = ("png", "jpeg")
+THROTTLED_FRAC = 0.1
+"""Share of the measured time from which a throttled device is named."""
 HIDDEN_FRAC = 0.05
 """Unexplained share from which the sentence says what is lost without each cause; causes may hide each other."""
 DIAGNOSE = "diagnose: true adds the runs with resident input and without exchange that would tell"
@@ -23,12 +26,16 @@ DIAGNOSE = "diagnose: true adds the runs with resident input and without exchang
 
 @dataclass(frozen=True)
 class Place:
-    """What a sentence is about. line: name of the curve. end, base: rows of `scaling`. diagnoses: the study's key."""
+    """What a sentence is about.
+
+    line: name of the curve. end, base: rows of `scaling`. diagnoses: the study's key. drift: of the study's rates.
+    """
 
     line: str
     end: pd.Series
     base: pd.Series
     diagnoses: bool
+    drift: Drift | None
 
     @property
     def at(self) -> str:
@@ -134,7 +141,7 @@ def _describe_hidden(row: dict, shares: Mapping[str, Share]) -> str:
 def _recommend_controls(place: Place, not_known: Mapping[str, str]) -> str:
     """Say which measurement is missing, or nothing if the study has planned it."""
     if place.end["input"] == PROGRAM:
-        return "A program of the user reports no parts of its steps."
+        return "A user's program does not report the parts of its steps."
     if not place.diagnoses:
         return f"{DIAGNOSE}."
     return ""
@@ -150,6 +157,10 @@ def _describe_cause(name: str, row: dict, share: Share) -> str:
     if name == "batch":
         return f"smaller batches on each device ({row['per_device_batch_size']} images)"
     return name
+
+
+def is_throttled(row: dict) -> bool:
+    return row.get("throttled_frac", 0.0) >= THROTTLED_FRAC
 
 
 def name_process(row: dict) -> str:
@@ -187,7 +198,8 @@ def suggest(
     if cause == "exchange":
         return _suggest_exchange(shares[cause], end, scaling)
     if cause == "imbalance":
-        return f"another device or host for {name_process(row)}"
+        cooling = " and cooling or power of the throttled device" if is_throttled(row) else ""
+        return f"another device or host for {name_process(row)}{cooling}"
     return "fewer devices, or a larger batch over all devices"
 
 
@@ -238,6 +250,11 @@ def _find_others(scaling: pd.DataFrame, end: pd.Series, but: tuple[str, ...]) ->
 def _describe_doubts(place: Place, row: dict, runs: tuple[pd.DataFrame, pd.DataFrame]) -> str:
     """Name what makes a loss doubtful: disturbed, missing and outlying repeats, at the device count or its baseline."""
     text = ""
+    if is_throttled(row):
+        share, reasons = 100 * row["throttled_frac"], row["throttle_reasons"].replace(" ", ", ")
+        text += f" {row['throttled_device']} was throttled in {share:.0f} % of the time at {place.at} ({reasons})."
+    if place.drift is not None and place.drift.is_trend and abs(place.drift.change) >= NAMED_FRAC:
+        text += f" The rates of the study drift by {100 * place.drift.change:+.0f} % while it is measured."
     effects = ("which makes the loss too large", "which makes the loss too small")
     places = (f"at {place.at}", f"of the baseline, {name_devices(place.base)},")
     for found, where, effect in zip(runs, places, effects, strict=True):

@@ -24,12 +24,14 @@ from howmanygpus.report.controls import (
     find_slowest,
     time_images,
 )
+from howmanygpus.report.drift import Drift, compute_relative_rates, measure_drift
 from howmanygpus.report.explaining import Place, explain, explain_wall_time, name_missing, suggest
+from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import name_series
 from howmanygpus.report.shares import BASE, END, LOSS, UNEXPLAINED, Signs, compute_shares
 from howmanygpus.report.tables.scaling import CURVE, FIXED, is_baseline
 
-READS = ("runs", "scaling", "run_phases", "ceilings")
+READS = ("runs", "scaling", "run_phases", "ceilings", "utilisation")
 IS_MERGED = True
 LINE = [*CURVE, "scaling_mode", "fixed_batch_size"]
 """Columns that are the same for a configuration and its baseline."""
@@ -43,6 +45,7 @@ COLUMNS = [
     *(f"{share}_frac{end}" for share in SHARES for end in ("", "_low", "_high")),
     *("input_from", "loader_images_per_s_per_worker", "loader_workers", "wanted_images_per_s_per_device"),
     *("loss_with_resident_input_frac", "loss_without_exchange_frac", "slow_process", "slow_frac"),
+    *("throttled_device", "throttled_frac", "throttle_reasons"),
     *("evaluation_wall_frac", "startup_wall_frac", "baseline_evaluation_wall_frac"),
     *("causes", "not_known", "remedy", "sentence", "wall_sentence"),
 ]
@@ -69,10 +72,16 @@ class Evidence:
 
 
 def tabulate(
-    plan: dict, runs: pd.DataFrame, scaling: pd.DataFrame, run_phases: pd.DataFrame, ceilings: pd.DataFrame
+    plan: dict,
+    runs: pd.DataFrame,
+    scaling: pd.DataFrame,
+    run_phases: pd.DataFrame,
+    ceilings: pd.DataFrame,
+    utilisation: pd.DataFrame,
 ) -> pd.DataFrame:
     """One row per configuration that is compared with a baseline. The arguments are the tables of these names."""
-    repeats = Repeats(runs, run_phases, find_first_variant(plan, runs))
+    repeats = Repeats(runs, run_phases, find_first_variant(plan, runs), utilisation)
+    drift = measure_drift(compute_relative_rates(runs[is_fair(runs)]))
     table = scaling.assign(series=name_series(scaling))
     bases = table[is_baseline(table)].drop_duplicates(LINE).set_index(LINE, drop=False)
     diagnoses = bool(plan["config"].get("diagnose"))
@@ -81,7 +90,7 @@ def tabulate(
     for _, end in table[~is_baseline(table)].iterrows():
         key = tuple(end[LINE])
         if key in bases.index:
-            rows.append(describe(end, bases.loc[key], repeats, table, ceilings, diagnoses, several))
+            rows.append(describe(end, bases.loc[key], repeats, table, ceilings, diagnoses, several, drift))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -93,18 +102,19 @@ def describe(
     bounds: pd.DataFrame,
     diagnoses: bool,
     several: bool,
+    drift: Drift | None,
 ) -> dict:
     """Return the row of one configuration. base: the row of its baseline. scaling: with the column `series`.
 
     bounds: the table `ceilings`.
 
-    diagnoses: whether the study has control runs. several: whether it has several curves.
+    diagnoses: whether the study has control runs. several: whether it has several curves. drift: of the study's rates.
     """
     row = {name: end[name] for name in (*LINE, "curve", *CONFIGURATION, "baseline_num_gpus", "baseline_num_nodes")}
     row["num_planned"] = end["num_planned"]
     for name in ("num_repeats", "num_disturbed"):
         row |= {name: end[name], f"baseline_{name}": base[name]}
-    place = Place(name_line(end, several), end, base, diagnoses)
+    place = Place(name_line(end, several), end, base, diagnoses, drift)
     runs = repeats.find(end), repeats.find(base)
     if not (end["num_repeats"] and base["num_repeats"]):
         is_of_base = not base["num_repeats"]
@@ -117,7 +127,7 @@ def describe(
         row |= {f"{name}_frac": share.value, f"{name}_frac_low": share.low, f"{name}_frac_high": share.high}
     shown = [name for name in CAUSES if name in shares and shares[name].is_shown and name not in evidence.doubtful]
     shown.sort(key=lambda name: -abs(shares[name].value))
-    row |= evidence.facts | describe_wall_time(*runs)
+    row |= evidence.facts | describe_wall_time(*runs) | describe_throttling(runs[0])
     row |= {"causes": ", ".join(shown) or None, "not_known": "; ".join(evidence.not_known.values()) or None}
     cores = runs[0]["cores_per_device"].dropna()
     row["remedy"] = suggest(row, shares, shown, scaling, end, cores.iloc[0] if len(cores) else None)
@@ -230,6 +240,8 @@ def gather_exchange(evidence: Evidence, end: pd.Series, base: pd.Series, repeats
 
 def describe_allreduce(end: pd.Series, bounds: pd.DataFrame) -> str:
     """Say how much of a step the all-reduce of the gradients takes by itself; nothing if it was not measured."""
+    if bounds["allreduce_s"].isna().all():
+        return ""
     same = bounds[(bounds[[*LINE, *CONFIGURATION]] == end[[*LINE, *CONFIGURATION]]).all(axis=1)]
     seconds = same["allreduce_s"].dropna()
     if seconds.empty:
@@ -277,6 +289,19 @@ def gather_batch(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: R
         evidence.add(BATCH, {"base_small": 1, BASE: -1}, base_small=times)
     else:
         evidence.not_known[BATCH] = f"no run of the baseline with {size} images per device"
+
+
+def describe_throttling(runs: pd.DataFrame) -> dict:
+    """Return the device that was throttled most, as its host and UUID, in the repeat in which it was so most."""
+    known = runs[runs["throttled_frac_highest"].notna()].astype({"throttled_frac_highest": float})
+    if known.empty:
+        return {}
+    worst = known.loc[known["throttled_frac_highest"].idxmax()]
+    node, device = str(worst["most_throttled"]).split(":", 1)
+    hosts = str(worst["nodes"]).split()
+    host = hosts[int(node)] if int(node) < len(hosts) else f"node {node}"
+    found = {"throttled_device": f"{device} of {host}", "throttled_frac": known["throttled_frac_highest"].median()}
+    return found | {"throttle_reasons": worst["throttle_reasons"]}
 
 
 def describe_wall_time(end: pd.DataFrame, base: pd.DataFrame) -> dict:

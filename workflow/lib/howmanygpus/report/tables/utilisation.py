@@ -11,8 +11,9 @@ of a CPU device, it is that of its processes.
 measured: `counter` of the GPUs, `power` (mean power times time), or `processors` (RAPL of the whole nodes) on CPUs. All
 are empty for a part of a GPU (MIG), because others may use the rest. `throttled_frac` is the share of time in which the
 clocks of a GPU were lower because of power, temperature or a brake, as a mean over GPUs, and `throttle_reasons` names
-the reasons. Clocks and temperatures are means over GPUs, at begin and end of the measured windows. Values of the host,
-its disks and its network are means over nodes; the kernel does not count RDMA as traffic of the network.
+the reasons. `throttled_frac_highest` is that of the most throttled one, which `most_throttled` names as its node's
+number and its UUID. Clocks and temperatures are means over GPUs, at begin and end of the measured windows. Values of
+the host, its disks and its network are means over nodes; the kernel does not count RDMA as traffic of the network.
 
 `mfu` is the share of the devices' published peak that the network's arithmetic took: images/s times multiply-adds of
 the network, times 3 for forward and backward pass, times 2 operations, over the peak of all devices.
@@ -42,7 +43,7 @@ COLUMNS = (
     *("utilisation_frac", "utilisation_frac_lowest", "utilisation_frac_highest", "memory_gib_highest"),
     *("power_w", "joules_per_image", "images_per_joule", "energy_from"),
     *("sm_clock_mhz_begin", "sm_clock_mhz_end", "temperature_c_begin", "temperature_c_end"),
-    *("throttled_frac", "throttle_reasons", "multiply_adds", "mfu"),
+    *("throttled_frac", "throttled_frac_highest", "most_throttled", "throttle_reasons", "multiply_adds", "mfu"),
     *("host_utilisation_frac", "disk_read_gib_per_s", "disk_write_gib_per_s"),
     *("network_rx_gib_per_s", "network_tx_gib_per_s", "telemetry_problem"),
 )
@@ -218,7 +219,12 @@ def describe_clocks(gpus: list[DeviceSamples], record: dict) -> dict[str, Any]:
     selected = [gpu.select_reasons() for gpu in gpus]
     shares = [_compute_mean(each.assign(value=each["value"].astype(bool))) for each in selected]
     seen = set().union(*(words for each in selected for words in each.query("inside")["value"]))
-    return row | {"throttled_frac": _mean(shares), "throttle_reasons": " ".join(sorted(seen)) or None}
+    row |= {"throttled_frac": _mean(shares), "throttle_reasons": " ".join(sorted(seen)) or None}
+    if seen:
+        most = int(np.nanargmax(shares))
+        first = gpus[most].rows.iloc[0]
+        row |= {"throttled_frac_highest": shares[most], "most_throttled": f"{first['node']}:{first['device']}"}
+    return row
 
 
 def describe_arithmetic(
