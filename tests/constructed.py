@@ -226,7 +226,7 @@ def store_run(folder: Path, truth: Truth, run: Run, spec, random: np.random.Gene
         "epoch": 1,
         "loss": 2.0,
         "num_steps": half,
-        "data_wait_s": half * wait_s,
+        "data_wait_s": waits(half),
     }
     window |= {"elapsed_s": half * step_s, "steps_s": [step_s] * half, "phase": "train"}
     first = window | {"phase": "compile", "num_steps": 1, "elapsed_s": 0.5, "steps_s": [0.5], "first_step": 1}

@@ -102,7 +102,7 @@ def test_a_throttled_device_is_named_with_its_host(tmp_path):
 
         return [line(time_s / 10, device) for time_s in range(80, 200) for device in range(run.num_gpus)]
 
-    telemetry = {"telemetry": {"interval_s": 0.1, "problem": None, "missing": {}, "of_board": [], "core_frac": 0.0}}
+    telemetry = {"telemetry": {"interval_s": 0.1, "problem": None, "missing": {}, "of_board": {}, "core_frac": 0.0}}
     truth = Truth(noise=0.01, slow={3: 2.0}, telemetry=sample, changes=lambda run: telemetry)
     row = explain(tmp_path, truth, Grid(kind="cuda", repeats=3))
     assert row["causes"] == "imbalance" and row["slow_process"] == "3@n1"

@@ -36,7 +36,7 @@ WORTH = 0.98
 def draw(scaling: pd.DataFrame, runs: pd.DataFrame, ceilings: pd.DataFrame) -> Figure:
     """Draw one panel per scaling curve: medians with their intervals, repeats, and dotted lines for ideal scaling.
 
-    Thin lines are bounds by the loader and by the exchange of gradients, where they are below ideal scaling.
+    A thin line is the bound by the loader or by the exchange of gradients, if it is below ideal scaling.
     """
     measured = choose_inputs(scaling)
     measured = measured[measured["num_repeats"] > 0]
@@ -62,15 +62,15 @@ def add_series(ceilings: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw_bounds(axes: Axes, bounds: pd.DataFrame, styles: dict) -> None:
-    """Draw the bounds that are below ideal scaling, and write how far the lowest one is from what was measured."""
+    """Draw the lowest bound of each series if it is below ideal scaling, and write how far it is from the rates."""
     errors: list[float] = []
     for series, line in bounds.sort_values("num_gpus").groupby("series"):
-        for name, dashes in BOUNDS.items():
-            rates = line[f"{name}_images_per_s"].astype(float)
-            is_lower = rates < WORTH * line["linear_images_per_s"]
-            if is_lower.any():
-                axes.plot(line["num_gpus"], rates, color=styles[series]["color"], linestyle=dashes, linewidth=0.9)
-                errors += list(line.loc[is_lower & (line["lowest_bound"] == name), "error_frac"])
+        name = line["lowest_bound"].iloc[-1]
+        rates = line[f"{name}_images_per_s"].astype(float)
+        is_lower = rates < WORTH * line["linear_images_per_s"]
+        if is_lower.any():
+            axes.plot(line["num_gpus"], rates, color=styles[series]["color"], linestyle=BOUNDS[name], linewidth=0.9)
+            errors += list(line.loc[is_lower & (line["lowest_bound"] == name), "error_frac"])
     if errors:
         add_note(axes, BOUNDS_NOTE)
         add_note(axes, f"bounds are {100 * min(errors):+.0f} to {100 * max(errors):+.0f} % from the measured rates")

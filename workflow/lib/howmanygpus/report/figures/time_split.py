@@ -45,7 +45,7 @@ def draw(time_split: pd.DataFrame) -> Figure:
     )
     for axes, phases, title in ((whole, PHASES, "whole run"), (rates, IN_RATES, "what is in the rate")):
         draw_bars(axes, rows, places, phases)
-        axes.set_title(f"{title}\n\n")
+        axes.set_title(title)
     whole.set_yticks(places, name_bars(rows))
     whole.tick_params(axis="y", length=0, labelsize=9)
     rates.tick_params(axis="y", length=0)
