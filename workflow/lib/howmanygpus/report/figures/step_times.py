@@ -5,12 +5,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.rows import choose_inputs, name_count, name_series
-from howmanygpus.report.style import SEE_GRID, choose_styles, draw_empty_figure, make_panels, mark_disturbed
+from howmanygpus.report.style import (
+    SEE_GRID,
+    add_note,
+    choose_styles,
+    draw_empty_figure,
+    make_panels,
+    mark_disturbed,
+)
 from howmanygpus.report.tables.step_times import PERCENTILES
 
 TITLE = "Percentiles of the step times"
 TABLES = ("step_times",)
 MS = 1000
+NOTE = "white: median, thick: 25 to 75 %, thin: 5 to 95 %, tick: 99 %"
 ROW_IN, LEAST_IN = 0.3, 1.5
 """Height of a row, and of a panel without its rows, in inches."""
 
@@ -24,10 +32,11 @@ def draw(step_times: pd.DataFrame) -> Figure:
     panels = list(table.groupby(["num_gpus", "per_device_batch_size"]))
     titles = [f"{name_count(count, 'device')} x {name_count(size, 'image')}" for (count, size), _ in panels]
     most_rows = max(rows["series"].nunique() for _, rows in panels)
-    figure, axes = make_panels(titles, panel_size=(5.2, LEAST_IN + ROW_IN * most_rows))
+    figure, axes = make_panels(titles, panel_size=(5.2, LEAST_IN + ROW_IN * most_rows), max_columns=2)
     styles = choose_styles(table["series"])
     for panel, (_, rows) in zip(axes, panels, strict=True):
         draw_panel(panel, rows, styles)
+    add_note(axes[0], NOTE)
     return figure
 
 
