@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from howmanygpus.config.errors import ConfigError
+from howmanygpus.invocation.rules.products import list_gradient_allreduces
 from howmanygpus.report.outcomes import list_changes
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.largest.search import read_found
@@ -148,6 +149,19 @@ def test_controls_of_the_largest_batch_have_its_number_and_need_no_search():
     assert len(plan.searches) == 1 and len(plan.studies["s"].largest.describe()) == 1
     planned = plan.studies["s"]
     assert {planned.spec(run)["global_batch_size"] for run in list_controls(plan)} == {8, 32, 56, 224}
+
+
+def test_the_all_reduce_of_the_gradients_is_measured_at_each_layout():
+    def find(**changes) -> list[str]:
+        plan = make_plan(**changes).studies["s"]
+        return list_gradient_allreduces(plan, plan.runs)
+
+    weights = "resnet44-blocks1_40x40x3_classes3_seed1"
+    assert find() == [], "without the key"
+    assert find(diagnose=True) == [f"results/probe/cpu_gpus{count}_{weights}.json" for count in (2, 4)]
+    assert find(diagnose=True, num_gpus=[1]) == []
+    spread = find(diagnose=True, devices=["gpu"], num_nodes=[1, 2], num_gpus=[1, 4])
+    assert spread == [f"results/probe/gpu_gpus4{nodes}_{weights}.json" for nodes in ("", "_nodes2")]
 
 
 REFUSED = [

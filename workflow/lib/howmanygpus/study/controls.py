@@ -99,8 +99,7 @@ def _make_controls(study: Study, base: Run) -> Iterator[tuple[Run, Control]]:
 
     if base.input != RESIDENT:
         # Only the shared loader hands over a batch that stays on the devices.
-        changes = {"loader": SHARED, "loader_kind": None}
-        yield make(RESIDENT_INPUT, cut(0) | changes, input=RESIDENT)
+        yield make(RESIDENT_INPUT, cut(0) | {"loader": SHARED, "loader_kind": None}, input=RESIDENT)
     if base.num_gpus > 1:
         alone = resolve_optimizer(settings["optimizer"], base.framework) | {BY_FRAMEWORK: {}, "lr_scaling": "none"}
         changes = {"exchange": "none", "evaluate": False, "optimizer": alone}
