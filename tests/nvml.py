@@ -14,8 +14,9 @@ class FakeGpu:
     """One GPU. cores: near it; parts: UUIDs of its MIG devices; peers: UUIDs that it reaches by NVLink.
 
     denied: by a cgroup, as SLURM does with the GPUs of other jobs. memory_gib: None if it shares the host's memory.
-    used_frac: fraction of the memory that programs use; None for 1 GiB. refusals: error of each function of pynvml, or
-    field, that is refused. fields: values of fields. narrow: those with 32 bits. throttled: bits of reasons.
+    used_frac: fraction of the memory that programs use; None for 1 GiB. A part uses 0.5 GiB. refusals: error of each
+    function of pynvml, or field, that is refused. fields: values of fields. narrow: those with 32 bits. throttled: bits
+    of reasons.
     """
 
     uuid: str
@@ -118,10 +119,9 @@ class FakeNvml:
         self._refuse(self._board(handle), "nvmlDeviceGetMemoryInfo")
         if memory_gib is None:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-        if handle.startswith("MIG-"):
-            return SimpleNamespace(total=2**34, used=2**29)
         used_frac = self._board(handle).used_frac
         used_gib = 1 if used_frac is None else used_frac * memory_gib
+        used_gib = 0.5 if handle.startswith("MIG-") else used_gib
         return SimpleNamespace(total=int(memory_gib * 2**30), used=int(used_gib * 2**30))
 
     def nvmlDeviceGetCpuAffinity(self, handle, num_words):

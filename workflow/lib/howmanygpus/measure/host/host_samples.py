@@ -223,8 +223,9 @@ class Node:
         self.missing = {HOST: {"power_w": reason, "energy_j": reason}} if reason else {}
         self.of_board: dict[str, list[str]] = {}
         alone = memory.num_alone if memory else 0
-        self.expected = {f"cpu{number}": CPU_COLUMNS if number < alone else USE for number in range(len(cores))}
-        self.expected[HOST] = HOST_COLUMNS
+        self.expected: dict[str, tuple[str, ...]] = {HOST: HOST_COLUMNS}
+        for number in range(len(cores)):
+            self.expected[f"cpu{number}"] = CPU_COLUMNS if number < alone else USE
 
     def sample(self, time_s: float, is_slow: bool) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield each device with its values by column. is_slow: whether to read those of once a second too."""
