@@ -8,6 +8,7 @@ import pandas as pd
 
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.outcomes import identify
+from howmanygpus.report.tables import ceilings, time_split
 from howmanygpus.report.tables.allreduce import tabulate
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATION
@@ -16,6 +17,7 @@ from howmanygpus.report.tables.losses import COLUMNS as LOSSES
 from howmanygpus.report.tables.placement import compare_placements
 from howmanygpus.report.tables.protocols import compute_protocols
 from howmanygpus.report.tables.published import COLUMNS as PUBLISHED
+from howmanygpus.report.tables.run_phases import COLUMNS as PHASES
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.step_times import COLUMNS as STEPS
@@ -116,7 +118,20 @@ def _write_tables(folder, status_of, accuracy_of, change) -> dict[str, pd.DataFr
     )
     tables["published"] = written(folder, "published", make_published())
     tables["allreduce"] = written(folder, "allreduce", tabulate({}, ALLREDUCES))
+    plan, phases = {"config": config, "runs": {}}, make_phases(tables["runs"])
+    tables["time_split"] = written(folder, "time_split", time_split.tabulate(plan, tables["runs"], phases))
+    bounds = ceilings.tabulate(plan, tables["runs"], tables["scaling"], phases, [])
+    tables["ceilings"] = written(folder, "ceilings", bounds)
     return tables | {"variants": written(folder, "variants", compute_variants(tables["runs"], ["base", "best"], 0.01))}
+
+
+def make_phases(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the seconds by phase of the runs that completed. The loader would give half of what they reached."""
+    done = runs[runs["status"] == "completed"]
+    seconds = {"startup_s": 3.0, "first_step_s": 1.0, "warmup_s": 0.2, "input_wait_s": 0.5, "steps_s": 4.0}
+    seconds |= {"evaluation_s": 1.0, "other_s": 0.3}
+    workers = {"loader_s_per_image": 0.02, "loader_workers": 1, "cores_per_device": 1, "num_processes": 1}
+    return done.assign(**seconds, **workers, processes=None, processes_s=None)[list(PHASES)]
 
 
 def spread(runs: pd.DataFrame, ratio: float = 0.9) -> pd.DataFrame:
@@ -205,6 +220,7 @@ SENTENCES = {
     "step_times": ("No run has recorded its steps; the figure of all runs says why.", NONE_COMPLETED),
     "throughput_by_batch_size": ("No run has completed with a rate; the figure of all runs says why.", NONE_COMPLETED),
     "throughput_by_gpus": ("No run has completed with a rate; the figure of all runs says why.", NONE_COMPLETED),
+    "time_split": ("No run has completed; the figure of all runs says why.", NONE_COMPLETED),
     "time_to_accuracy": ("No run on real images has completed; the figure of all runs says why.", ("nothing run",)),
     "time_with_start": ("No run on real images has completed; the figure of all runs says why.", ("nothing run",)),
     "variants": ("No configuration has completed in two variants; the figure of all runs says why.", NONE_COMPLETED),
