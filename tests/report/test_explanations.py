@@ -59,7 +59,7 @@ def test_exchange_is_named_and_a_larger_batch_that_was_measured_is_the_remedy(tm
     assert row["causes"] == "exchange"
     assert row["exchange_frac"] == pytest.approx(0.016 / 0.048, abs=SHARE) and abs(row["unexplained_frac"]) < SHARE
     assert row["remedy"] == "a larger batch: 128 images per device lose 11 %"
-    assert row["sentence"].startswith("pytorch_ddp with 32 images per device loses 3")
+    assert row["sentence"].startswith("pytorch_ddp (weak scaling, 32 images per device) loses 3")
 
 
 def test_a_slow_process_is_named_with_its_host_and_is_no_exchange(tmp_path):

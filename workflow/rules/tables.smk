@@ -182,7 +182,16 @@ rule answer_question:
     input:
         tables=expand(
             "results/tables/{{study}}/{table}.tsv",
-            table=["runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes", "protocols", "explanations"],
+            table=[
+                "runs",
+                "scaling",
+                "time_to_accuracy",
+                "datasets",
+                "jobs",
+                "batch_sizes",
+                "protocols",
+                "explanations",
+            ],
         ),
         decision=products.decision,
         batch_search=products.batch_search,

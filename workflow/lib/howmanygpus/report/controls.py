@@ -56,6 +56,11 @@ class Repeats:
         return self._controls.get((control, given, *row[SHARED]), self._runs[:0])
 
 
+def is_independent(row: pd.Series) -> bool:
+    """Return whether each device of a configuration does a run of its own."""
+    return bool(row.get("independent") == 1)
+
+
 def split_rows(table: pd.DataFrame, columns: list[str]) -> dict[tuple, pd.DataFrame]:
     """Return the rows with the same values of some columns, by these values."""
     return {key: table.iloc[places] for key, places in table.groupby(columns, sort=False).indices.items()}

@@ -19,7 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.controls import CONFIGURATION, NO_EXCHANGE, Repeats, find_first_variant, time_images
+from howmanygpus.report.controls import (
+    CONFIGURATION,
+    NO_EXCHANGE,
+    Repeats,
+    find_first_variant,
+    is_independent,
+    time_images,
+)
 from howmanygpus.report.tables.scaling import CURVE, is_baseline
 
 READS = ("runs", "scaling", "run_phases", "allreduces")
@@ -108,7 +115,7 @@ def bound_line(
         per_image = predict_loader(loader, count)
         bounds[INPUT] = count * workers / per_image
         key = row["device"], count, row["num_nodes"]
-        reduce_s = 0.0 if count == 1 else gradients.seconds.get(key, np.nan)
+        reduce_s = 0.0 if count == 1 or is_independent(row) else gradients.seconds.get(key, np.nan)
         step_s = compute_s * size / count
         bounds[EXCHANGE] = size / add_exchange(step_s, reduce_s, overlaps)
         known = {name: rate for name, rate in bounds.items() if np.isfinite(rate)}
@@ -184,7 +191,7 @@ def find_exchange_start(
         for _, row in line.iterrows()
         if (key := (row["device"], row["num_gpus"], row["num_nodes"])) in gradients.seconds
     }
-    if not known or not np.isfinite(compute_s):
+    if not known or not np.isfinite(compute_s) or is_independent(line.iloc[0]):
         return np.nan
     largest = max(known)
     is_weak = line["scaling_mode"].iloc[0] == "weak"

@@ -22,6 +22,7 @@ from howmanygpus.report.controls import (
     Repeats,
     find_first_variant,
     find_slowest,
+    is_independent,
     time_images,
 )
 from howmanygpus.report.drift import Drift, compute_relative_rates, measure_drift
@@ -29,7 +30,7 @@ from howmanygpus.report.explaining import Place, explain, explain_wall_time, nam
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import name_series
 from howmanygpus.report.shares import BASE, END, LOSS, UNEXPLAINED, Signs, compute_shares
-from howmanygpus.report.tables.scaling import CURVE, FIXED, is_baseline
+from howmanygpus.report.tables.scaling import CURVE, is_baseline
 
 READS = ("runs", "scaling", "run_phases", "ceilings", "utilisation")
 IS_MERGED = True
@@ -137,11 +138,8 @@ def describe(
 
 
 def name_line(row: pd.Series, several: bool) -> str:
-    """Name a curve. several: whether its study has other curves too."""
-    if not several:
-        return row["series"]
-    scope = {"weak": "per device", "strong": "over all devices"}[row["scaling_mode"]]
-    return f"{row['series']} with {row[FIXED[row['scaling_mode']]]} images {scope}"
+    """Name a line of a figure. several: whether its study has several curves."""
+    return f"{row['series']} ({row['curve']})" if several else row["series"]
 
 
 def gather(end: pd.Series, base: pd.Series, repeats: Repeats, bounds: pd.DataFrame) -> Evidence:
@@ -220,7 +218,9 @@ def describe_loader(evidence: Evidence, runs: pd.DataFrame, resident: np.ndarray
 
 
 def gather_exchange(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats) -> None:
-    """Add the cost of exchanging gradients, by runs without. One device exchanges nothing."""
+    """Add the cost of exchanging gradients, by runs without. One device exchanges nothing, nor do independent runs."""
+    if is_independent(end):
+        return
     alone = repeats.find(end, NO_EXCHANGE)
     times, signs = {"end_alone": time_images(alone)}, {END: 1, "end_alone": -1}
     lacking = None if len(times["end_alone"]) else explain_lack("without exchange", alone, end, repeats)
