@@ -194,7 +194,7 @@ NAMES = {
     "allreduce": ("1 MiB", "16 MiB"),
     "protocols": ("a, 2 devices", "b, 2 devices"),
     "run_grid": tuple(f"{series} arrays fp32 cpu" for series in SERIES),
-    "time_split": ("1 device", "2 devices", "4 devices"),
+    "time_split": ("2 devices", "4 devices"),
     "variants": ("best b, 2 devices", "best b, 4 devices"),
 }
 """The names in each panel of a figure, if they are not SERIES."""

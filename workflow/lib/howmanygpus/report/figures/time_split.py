@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.rows import choose_inputs, name_count, name_series
-from howmanygpus.report.style import GREY, SEE_GRID, draw_empty_figure
+from howmanygpus.report.style import GREY, SEE_GRID, draw_empty_figure, mark_disturbed
 from howmanygpus.report.tables.time_split import PHASES
 
 TITLE = "Where the time goes"
@@ -52,6 +52,8 @@ def draw(time_split: pd.DataFrame) -> Figure:
     whole.set_ylim(height, 0)
     for series, own in rows.assign(place=places).groupby("series", sort=False):
         whole.annotate(series, (0.01, own["place"].min() - BAR_IN), xycoords=whole.get_yaxis_transform(), va="center")
+    ends = sum(find_seconds(rows, phase) for phase in PHASES)
+    mark_disturbed(whole, 1000 * ends, pd.Series(places, rows.index), rows["num_disturbed"] > 0)
     name_phases(whole, [phase for phase in PHASES if find_seconds(rows, phase).gt(0).any()])
     if rows["steps_include"].notna().any():
         rates.set_xlabel(f"{rates.get_xlabel()}\n{STAR_NOTE}")

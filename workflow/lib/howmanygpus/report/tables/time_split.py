@@ -21,7 +21,7 @@ IS_MERGED = True
 EXCHANGE, IMBALANCE = "exchange", "imbalance"
 PHASES = ("startup", "first_step", "warmup", "input_wait", "steps", EXCHANGE, IMBALANCE, "evaluation", "other")
 """Phases in the order of figures."""
-COLUMNS = [*CURVE, *CONFIGURATION, "num_repeats", "device_s_per_image"]
+COLUMNS = [*CURVE, *CONFIGURATION, "num_repeats", "num_disturbed", "device_s_per_image"]
 COLUMNS += [*(f"{phase}_device_s_per_image" for phase in PHASES), "steps_include", "evaluation_wall_frac"]
 
 
@@ -39,6 +39,7 @@ def split(runs: pd.DataFrame, repeats: Repeats) -> dict:
     scale = first["num_gpus"] / runs["images_seen"].astype(float)
     means = {phase: (runs[f"{phase}_s"].astype(float) * scale).mean(skipna=False) for phase in MEASURED}
     row = first[[*CURVE, *CONFIGURATION]].to_dict() | {"num_repeats": len(runs)}
+    row["num_disturbed"] = int(repeats.find(first)["disturbed"].eq(True).sum())
     row["device_s_per_image"] = (runs["wall_time_s"] * scale).mean()
     measured_images = runs["images_per_s"].astype(float) * (runs["steps_s"] + runs["input_wait_s"].fillna(0.0))
     part = (measured_images / runs["images_seen"].astype(float)).mean()
