@@ -88,8 +88,20 @@ def read_reports(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return times, images
 
 
-def run_once(framework: str, python: str, folder: Path, cores: list[int], batch_size: int, num_steps: int, **changes):
-    """Start one run by the launcher; returns its record and events. changes: of the settings."""
+def run_once(
+    framework: str,
+    python: str,
+    folder: Path,
+    cores: list[int],
+    batch_size: int,
+    num_steps: int,
+    placement: dict | None = None,
+    **changes,
+):
+    """Start one run by the launcher; returns its record and events.
+
+    placement: see howmanygpus.measure.host.placement. changes: of the settings.
+    """
     cell = f"synthetic_fp32_cpu_gpus{len(cores)}_batch{batch_size}_repeat1"
     settings = {
         "dataset": "noise",
@@ -105,6 +117,7 @@ def run_once(framework: str, python: str, folder: Path, cores: list[int], batch_
         attempt, run_dir = Path(scratch) / "attempt", Path(scratch) / "run"
         attempt.mkdir()
         (attempt / "spec.json").write_text(json.dumps(spec))
+        (attempt / "placement.json").write_text(json.dumps(placement or {}))
         options = ["--attempt", str(attempt), "--run-dir", str(run_dir), "--deadline-s", "900"]
         subprocess.run(
             [python, "-m", "howmanygpus.measure.launch.launch", *options],

@@ -8,6 +8,7 @@ import pandas as pd
 
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.outcomes import identify
+from howmanygpus.report.tables import ceilings, time_split
 from howmanygpus.report.tables.allreduce import tabulate
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATION
@@ -16,8 +17,11 @@ from howmanygpus.report.tables.losses import COLUMNS as LOSSES
 from howmanygpus.report.tables.placement import compare_placements
 from howmanygpus.report.tables.protocols import compute_protocols
 from howmanygpus.report.tables.published import COLUMNS as PUBLISHED
+from howmanygpus.report.tables.run_phases import COLUMNS as PHASES
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
+from howmanygpus.report.tables.step_times import COLUMNS as STEPS
+from howmanygpus.report.tables.step_times import PERCENTILES
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.report.tables.variants import compute_variants
 from specs import make_spec
@@ -45,7 +49,7 @@ def unchanged(table) -> None:
 def make_tables(status_of, accuracy_of, change=unchanged) -> dict[str, pd.DataFrame]:
     """Make tables of SERIES on 3 device counts with 2 repeats; they are written and read as the workflow does.
 
-    change: is called with the tables of runs and losses, from which the others are made.
+    change: is called with the tables of runs, losses and step times, from which the others are made.
     """
     return {name: table.copy() for name, table in _make_tables(status_of, accuracy_of, change).items()}
 
@@ -58,7 +62,7 @@ def _make_tables(status_of, accuracy_of, change) -> dict[str, pd.DataFrame]:
 
 def _make_runs(status_of, accuracy_of) -> dict[str, pd.DataFrame]:
     """Make the tables that are read from the records of runs."""
-    runs, evaluations, losses = [], [], []
+    runs, evaluations, losses, steps = [], [], [], []
     for framework, variant in (("a", "base"), ("b", "base"), ("b", "best")):
         for num_gpus in (1, 2, 4):
             for repeat in (1, 2):
@@ -83,12 +87,14 @@ def _make_runs(status_of, accuracy_of) -> dict[str, pd.DataFrame]:
                     moment |= {"quality": accuracy_of(num_gpus)}
                     moment |= {"metric": "accuracy", "quality_of_guess": GUESS}
                     evaluations.append(identity | moment)
+                    steps.append(identity | {name: 0.001 * percent for name, percent in PERCENTILES.items()})
                     losses += [identity | {"last_step": step, "loss": 2.0 / step} for step in (1, 6)]
                 runs.append(row)
     return {
         "runs": pd.DataFrame(runs, columns=list(RUNS)),
         "evaluations": pd.DataFrame(evaluations, columns=list(EVALUATION)),
         "losses": pd.DataFrame(losses, columns=list(LOSSES)),
+        "step_times": pd.DataFrame(steps, columns=list(STEPS)),
     }
 
 
@@ -96,6 +102,7 @@ def _write_tables(folder, status_of, accuracy_of, change) -> dict[str, pd.DataFr
     tables = _make_runs(status_of, accuracy_of)
     change(tables["runs"])
     change(tables["losses"])
+    change(tables["step_times"])
     tables = {name: written(folder, name, table) for name, table in tables.items()}
     tables["scaling"] = written(
         folder, "scaling", compute_scaling(tables["runs"], {"weak": [8], "strong": [8]}, {"base": {"a": "machinery"}})
@@ -111,7 +118,20 @@ def _write_tables(folder, status_of, accuracy_of, change) -> dict[str, pd.DataFr
     )
     tables["published"] = written(folder, "published", make_published())
     tables["allreduce"] = written(folder, "allreduce", tabulate({}, ALLREDUCES))
+    plan, phases = {"config": config, "runs": {}}, make_phases(tables["runs"])
+    tables["time_split"] = written(folder, "time_split", time_split.tabulate(plan, tables["runs"], phases))
+    bounds = ceilings.tabulate(plan, tables["runs"], tables["scaling"], phases, [])
+    tables["ceilings"] = written(folder, "ceilings", bounds)
     return tables | {"variants": written(folder, "variants", compute_variants(tables["runs"], ["base", "best"], 0.01))}
+
+
+def make_phases(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the seconds by phase of the runs that completed. The loader would give half of what they reached."""
+    done = runs[runs["status"] == "completed"]
+    seconds = {"startup_s": 3.0, "first_step_s": 1.0, "warmup_s": 0.2, "input_wait_s": 0.5, "steps_s": 4.0}
+    seconds |= {"evaluation_s": 1.0, "other_s": 0.3}
+    workers = {"loader_s_per_image": 0.02, "loader_workers": 1, "cores_per_device": 1, "num_processes": 1}
+    return done.assign(**seconds, **workers, processes=None, processes_s=None)[list(PHASES)]
 
 
 def spread(runs: pd.DataFrame, ratio: float = 0.9) -> pd.DataFrame:
@@ -174,12 +194,14 @@ NAMES = {
     "allreduce": ("1 MiB", "16 MiB"),
     "protocols": ("a, 2 devices", "b, 2 devices"),
     "run_grid": tuple(f"{series} arrays fp32 cpu" for series in SERIES),
+    "time_split": ("2 devices", "4 devices"),
     "variants": ("best b, 2 devices", "best b, 4 devices"),
 }
 """The names in each panel of a figure, if they are not SERIES."""
 NONE_COMPLETED = ("nothing run", "all failed")
 SENTENCES = {
     "batch_sizes": ("No run has completed with a rate; the figure of all runs says why.", NONE_COMPLETED),
+    "drift": ("No configuration has a rate in two repeats; the figure of all runs says why.", NONE_COMPLETED),
     "loss_of_first_epoch": (
         "No run on real images has recorded its first epoch; the figure of all runs says why.",
         NONE_COMPLETED,
@@ -196,8 +218,10 @@ SENTENCES = {
         "No run on real images has completed on the smallest device count; the figure of all runs says why.",
         (*NONE_COMPLETED, "baseline failed"),
     ),
+    "step_times": ("No run has recorded its steps; the figure of all runs says why.", NONE_COMPLETED),
     "throughput_by_batch_size": ("No run has completed with a rate; the figure of all runs says why.", NONE_COMPLETED),
     "throughput_by_gpus": ("No run has completed with a rate; the figure of all runs says why.", NONE_COMPLETED),
+    "time_split": ("No run has completed; the figure of all runs says why.", NONE_COMPLETED),
     "time_to_accuracy": ("No run on real images has completed; the figure of all runs says why.", ("nothing run",)),
     "time_with_start": ("No run on real images has completed; the figure of all runs says why.", ("nothing run",)),
     "variants": ("No configuration has completed in two variants; the figure of all runs says why.", NONE_COMPLETED),

@@ -78,6 +78,8 @@ UNCOMPRESSED = {
     },
 }
 """Runs of one device, which has nothing to compress."""
+ALONE = ONE_STEP | {"exchange": "none", "evaluate": False}
+"""Each of two replicas takes a step on its half of the batch of ONE_STEP."""
 COMPRESSING = [(name, how) for name, entry in FRAMEWORKS.items() for how in entry.compressions]
 
 
@@ -93,6 +95,7 @@ def list_in_turn(framework: str, num_gpus: int) -> list[dict]:
     asked: list[dict] = []
     if (framework, num_gpus) in LARGEST:
         asked += [DIVERGING, IN_SMALL_BATCHES, RESIDENT, BY_BATCH, *LEARNING.values()]
+        asked += [ALONE] if num_gpus > 1 else []
         for compression in FRAMEWORKS[framework].compressions:
             ranks = RANKS if compression == "powersgd" else RANKS[-1:]
             asked += [compress(compression, rank) for rank in ranks]

@@ -33,10 +33,12 @@ def main() -> None:
         status = run_processes(spec, placement, first, MODULE, options, DEADLINE_S)
     if status != 0:
         sys.exit(status)
-    record |= {"processes": read_processes(first)}
+    met = read_processes(first)
     for attempt, own in attempts.items():
         outcome = json.loads(attempt.outcome.read_text())
-        of_run = record | checked[attempt] | {"spec": own.to_dict()} | outcome | {"finished_at": now()}
+        processes = [place | measured for place, measured in zip(met, read_processes(attempt), strict=True)]
+        of_run = record | checked[attempt] | {"spec": own.to_dict(), "processes": processes}
+        of_run |= outcome | {"finished_at": now()}
         publish(own, attempt, attempt.path.with_name("run"), of_run, TRAINING)
 
 

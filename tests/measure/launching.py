@@ -58,6 +58,11 @@ class Finished:
         return load_file(self.folder / "run" / "final.safetensors")
 
     @property
+    def replicas(self) -> list[dict[str, np.ndarray]]:
+        """Return the final trainable weights of each device, of a run that train_in_turn did."""
+        return [load_file(path) for path in sorted((self.folder / "replicas").glob("*.safetensors"))]
+
+    @property
     def update(self) -> dict[str, np.ndarray]:
         """Return initial minus final weights. With sgd, rate 1, no momentum and one step, this is the gradient."""
         final = self.final_weights

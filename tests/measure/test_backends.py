@@ -17,6 +17,7 @@ from howmanygpus.study.invalidation.code import UNMEASURED, collect_training_cod
 from howmanygpus.study.invalidation.syntax import read_code
 from measure.asked import (
     AHEAD,
+    ALONE,
     BY_BATCH,
     BY_RUNNING,
     COMPRESSING,
@@ -24,6 +25,7 @@ from measure.asked import (
     IN_SMALL_BATCHES,
     LARGEST,
     NORMALIZED,
+    ON_TWO,
     RANKS,
     RESIDENT,
     UNCOMPRESSED,
@@ -96,6 +98,37 @@ def test_every_step_on_resident_input_trains_on_the_first_batch(run, framework, 
     assert len(resident.predictions["epoch"]) == 0, "random labels are not evaluated"
 
 
+@pytest.mark.parametrize("framework", ON_TWO)
+def test_without_exchange_each_replica_follows_its_own_gradient(run, framework):
+    """The mean of the replicas' gradients, or their sum where they divide by the global batch, is the whole batch's."""
+    alone = run(framework, 2, **ALONE)
+    updates = [
+        {name: alone.initial_weights[name] - array for name, array in replica.items()} for replica in alone.replicas
+    ]
+    assert len(updates) == 2 and relative_difference(*updates) > 0.1
+    whole = run(BACKENDS[0], 1, **UNCOMPRESSED["fp16"]).update
+    total = {name: updates[0][name] + updates[1][name] for name in whole}
+    means = [{name: array / parts for name, array in total.items()} for parts in (1, 2)]
+    assert min(relative_difference(mean, whole) for mean in means) < FLOAT32_NOISE
+    assert len(alone.predictions["epoch"]) == 0 and alone.record["eval_s"] == 0
+    assert alone.record["settings"]["exchange"].startswith("none")
+
+
+@pytest.mark.parametrize("framework", ON_TWO)
+def test_with_exchange_all_replicas_have_the_same_weights(run, framework):
+    replicas = run(framework, 2, **IN_SMALL_BATCHES).replicas
+    assert len(replicas) == 2 and relative_difference(*replicas) < FLOAT32_NOISE
+
+
+@pytest.mark.parametrize(("framework", "num_gpus"), LARGEST)
+def test_each_process_has_the_seconds_that_it_measured(run, framework, num_gpus):
+    record = run(framework, num_gpus, **AHEAD).record
+    measured = [(process["rank"], process["measured_s"]) for process in record["processes"]]
+    assert [rank for rank, _ in measured] == list(range(record["num_processes"]))
+    assert 0 < max(seconds for _, seconds in measured) <= record["measured_s"] + 1e-6
+    assert all(0 <= process["data_wait_s"] <= process["measured_s"] for process in record["processes"])
+
+
 @pytest.mark.parametrize(("framework", "num_gpus"), LARGEST)
 def test_every_framework_evaluates_by_the_statistics_of_the_batch_if_it_should(run, framework, num_gpus):
     """Each device normalises by its own 4 images, which are those of one device's batches, too."""
@@ -111,7 +144,8 @@ def test_the_record_names_versions_code_and_clocks(run, framework, num_gpus, mon
     monkeypatch.chdir(ROOT)
     record = run(framework, num_gpus, **AHEAD).record
     assert record["versions"] and record["host"]["cpu_model"]
-    places = [process["topology"] for process in record["processes"]] or [record["topology"]]
+    met = [process["topology"] for process in record["processes"] if "topology" in process]
+    places = met or [record["topology"]]
     for place in places:
         cores = [core for device in place["cores"] for core in device["cores"]]
         assert len(cores) == len(set(cores)) == len(place["cores"]) == num_gpus

@@ -4,6 +4,9 @@ import argparse
 import gc
 import os
 from collections.abc import Callable
+from pathlib import Path
+
+from safetensors.numpy import save_file
 
 from howmanygpus.measure.host.processes import die_with_parent
 from howmanygpus.measure.loop import train
@@ -12,6 +15,8 @@ from howmanygpus.measure.spec import RunSpec
 from measure import late_batches
 
 load_own_backend = train.load_backend
+replicas: list[Path] = []
+"""The folder for the weights of each device after the run that is being done."""
 last_close: list[Callable[[], None]] = []
 
 
@@ -20,6 +25,8 @@ def load_backend(spec: RunSpec):
 
     class KeptOpen(load_own_backend(spec)):
         def close(self) -> None:
+            for number, replica in enumerate(self.replicas()):
+                save_file(replica, replicas[-1] / f"rank{self.rank}_{number}.safetensors")
             last_close[:] = [super().close]
 
     return KeptOpen
@@ -38,6 +45,8 @@ def main() -> None:
         # A backend binds the process to its device's share of the cores that the process has.
         os.sched_setaffinity(0, cores)
         attempt = AttemptFolder(folder)
+        replicas.append(attempt.path.with_name("replicas"))
+        replicas[-1].mkdir(exist_ok=True)
         train.run(RunSpec.read(attempt.spec), attempt, arguments.started_at, save_weights=True)
         gc.collect()
     for close in last_close:

@@ -224,11 +224,11 @@ def test_a_speedup_names_both_baselines_and_the_machinery_of_its_own():
     rows = [{"framework": "a"}, {"framework": "a", "num_gpus": 2, "images_per_s": 180.0}]
     text = write_answer(*rows, {"framework": "b", "images_per_s": 120.0}, machinery={"base": {"a": "DDP", "b": ""}})
     assert (
-        "That is 1.80 times its own rate on 1 device (that run carries DDP), and 1.50 times the best rate on one "
-        "device, of b." in text
+        "That is 1.80 times its own rate on 1 device (of 100 images/s; that run carries DDP), and 1.50 times the best "
+        "rate on one device (of 120 images/s), of b." in text
     )
     alone = write_answer(*rows, machinery={"base": {"a": ""}})
-    assert "(that run carries no collective machinery; no framework is faster there)" in alone
+    assert "; that run carries no collective machinery; no framework is faster there)" in alone
 
 
 def test_the_answer_names_data_devices_and_dates():

@@ -35,7 +35,7 @@ def test_the_data_of_one_label_and_one_test_image():
 
 def test_a_study_of_one_run():
     run = {"study": "s", "model": "m", "model_options": None, "dataset": "d", "input": "arrays", "status": "completed"}
-    assert describe_runs(pd.DataFrame([run])) == "s: m on d, 1 run planned: 1 completed."
+    assert describe_runs(pd.DataFrame([run]), pd.DataFrame()) == "s: m on d, 1 run planned: 1 completed."
 
 
 def test_a_configuration_of_one_device_and_one_image():

@@ -13,6 +13,7 @@ from howmanygpus.report.outcomes import identify
 from howmanygpus.report.rows import name_series
 from howmanygpus.report.tables.allreduce import tabulate as tabulate_allreduces
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
+from howmanygpus.report.tables.ceilings import COLUMNS as BOUNDS
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
@@ -190,7 +191,8 @@ def test_each_price_is_drawn_once(tmp_path):
 
 def test_ideal_scaling_begins_at_the_baseline_alone():
     runs = make_runs((2, 1, [200]), (4, 1, [380]), (2, 2, [150]), (4, 2, [300]))
-    axes = draw({"scaling": compute_scaling(runs, {"weak": [8]}, {})}, "throughput_by_gpus").axes[0]
+    tables = {"scaling": compute_scaling(runs, {"weak": [8]}, {}), "runs": runs}
+    axes = draw(tables | {"ceilings": pd.DataFrame(columns=BOUNDS)}, "throughput_by_gpus").axes[0]
     dotted = [line.get_ydata().tolist() for line in axes.lines if line.get_linestyle() == ":"]
     assert dotted == [[200.0, 400.0]]
 

@@ -32,6 +32,8 @@ def test_a_variant_is_compared_with_the_first_by_median_rate_and_mean_quality():
     assert len(table) == 1
     assert (row["variant"], row["base_variant"]) == ("best", "stock")
     assert row["throughput_ratio"] == pytest.approx(2.0)
+    interval = (row["throughput_ratio_low"], row["throughput_ratio_high"])
+    assert interval == pytest.approx((210 / 110, 210 / 100))
     assert row["quality_difference"] == pytest.approx(0.01)
     # The pooled standard deviation is sqrt(0.0002). The standard error of the difference of two means, each of two
     # repeats, is the same. Student's t has 2 degrees of freedom.

@@ -27,7 +27,8 @@ def called(monkeypatch):
 
     torch, dist = ModuleType("torch"), ModuleType("torch.distributed")
     torch.device = lambda kind, index=0: SimpleNamespace(type=kind, index=index)
-    torch.ones = torch.tensor = lambda *arguments, **options: Tensor()
+    torch.tensor = lambda *arguments, **options: Tensor()
+    torch.ones = lambda size, **options: calls.append((f"{size} numbers", current[0])) or Tensor()
     torch.float64 = None
     torch.cuda = SimpleNamespace(
         set_device=lambda device: current.__setitem__(0, device.index), synchronize=note("synchronize")
@@ -44,7 +45,13 @@ def called(monkeypatch):
 
 
 def test_each_process_synchronises_its_own_gpu(called):
-    rows = allreduce.measure(make_spec(num_gpus=4, device="cuda", device_kind="cuda"))
+    rows = allreduce.measure(make_spec(num_gpus=4, device="cuda", device_kind="cuda"), allreduce.SIZES_MIB)
     assert [row["size_mib"] for row in rows] == list(allreduce.SIZES_MIB)
     assert {name for name, _ in called} >= {"init", "barrier", "synchronize", "all_reduce"}
     assert {gpu for _, gpu in called} == {3}, "with GPU 0 current, the copies of GPU 3 are not waited for"
+
+
+def test_an_array_has_exactly_as_many_numbers_as_its_bytes(called):
+    """The gradients of resnet50 are no whole number of MiB."""
+    allreduce.measure(make_spec(num_gpus=4, device="cuda", device_kind="cuda"), [4 * 25_557_032 / 2**20])
+    assert ("25557032 numbers", 3) in called

@@ -14,8 +14,9 @@ from howmanygpus.report.answer.largest import describe_largest
 from howmanygpus.report.figures import load_figure
 from howmanygpus.report.files import read_table
 from howmanygpus.report.outcomes import identify
-from howmanygpus.report.tables import batch_search, scaling
+from howmanygpus.report.tables import batch_search, ceilings, scaling
 from howmanygpus.report.tables.batch_sizes import mark_largest
+from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.site.retrying import STARTED
 from howmanygpus.study.largest.search import read_found
 from howmanygpus.study.plan import Plan
@@ -166,7 +167,8 @@ def test_figures_show_the_largest_batch_of_each_framework_together():
     shared = "weak scaling, largest batch of each framework"
     assert curves["pytorch_ddp", 448] == curves["jax_sharding", 56] == shared
     assert curves["pytorch_ddp", 64] == curves["jax_sharding", 64] == "weak scaling, 64 images per device"
-    figure = load_figure("throughput_by_gpus").draw(scaling=table)
+    nothing = {"runs": pd.DataFrame(columns=list(RUNS)), "ceilings": pd.DataFrame(columns=ceilings.COLUMNS)}
+    figure = load_figure("throughput_by_gpus").draw(scaling=table, **nothing)
     plt.close(figure)
     assert [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes] == [
         *("weak scaling, 32 images per device", shared, "weak scaling, 64 images per device"),

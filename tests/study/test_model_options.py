@@ -89,7 +89,7 @@ def test_networks_are_named_after_their_options():
 
 def test_the_answer_names_the_options():
     row = {"study": "s", "dataset": "digits", "model": "resnet18", "status": "completed", "input": "arrays"}
-    said = [describe_runs(pd.DataFrame([row | {"model_options": each}])) for each in (None, "width 8")]
+    said = [describe_runs(pd.DataFrame([row | {"model_options": each}]), pd.DataFrame()) for each in (None, "width 8")]
     assert said[0].startswith("s: resnet18 on digits") and said[1].startswith("s: resnet18 (width 8) on digits")
 
 

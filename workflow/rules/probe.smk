@@ -1,9 +1,12 @@
 """
-Probe a cluster's devices before any run starts. On a single machine these rules are not used.
+Probe a cluster's devices before any run starts, and measure the all-reduce of gradients for studies with `diagnose`.
 
-INPUTS   the machine file
+On a single machine only the latter is used.
+
+INPUTS   the machine file, results/weights/
 OUTPUTS  results/probe/{device}.json (findings on one node for each kind of device), results/tables/probes.tsv
          results/probe/{device}_gpus{num_gpus}{spread}.json (its all-reduce times, from which tables.smk makes a table)
+         results/probe/{device}_gpus{num_gpus}{spread}_{weights}.json (those of as many bytes as a network's gradients)
 """
 
 
@@ -87,6 +90,41 @@ rule measure_allreduce:
             --placement {params.placement:q} \
             --studies {params.studies:q} \
             --environment {input.environment:q} \
+            --record {output.record:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule measure_gradient_allreduce:
+    """Measure the all-reduce of as many bytes as a network's gradients have. On one machine it takes a turn as runs do."""
+    input:
+        probe=ancient(cluster.probe_of_device),
+        environment=ancient(cluster.allreduce_environment),
+        weights=ancient("results/weights/{weights}.json"),
+    output:
+        record="results/probe/{device}_gpus{num_gpus}{spread}_{weights}.json",
+    log:
+        "results/logs/measure_gradient_allreduce/{device}_gpus{num_gpus}{spread}_{weights}.log",
+    priority: 1500000
+    resources:
+        **cluster.resources(cluster.allreduce_size, cluster.growth("measure_gradient_allreduce")),
+        measurement=100,
+    params:
+        code=cluster.allreduce_code,
+        device=cluster.allreduce_device,
+        num_nodes=cluster.num_nodes,
+        placement=cluster.placement,
+        studies=products.studies_of_allreduce,
+    shell:
+        r"""
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/measure_allreduce.py \
+            --device {params.device:q} \
+            --num-devices {wildcards.num_gpus} \
+            --num-nodes {params.num_nodes} \
+            --placement {params.placement:q} \
+            --studies {params.studies:q} \
+            --environment {input.environment:q} \
+            --weights {input.weights:q} \
             --record {output.record:q} \
             >{log:q} 2>&1
         """

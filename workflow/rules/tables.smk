@@ -69,6 +69,7 @@ rule make_tables:
         plan="results/plans/{study}.json",
         runs=products.records,
         attempts=products.attempts,
+        allreduces=products.allreduces,
         ledger="results/records/{study}.ledger.json",
         decision=products.decision,
     output:
@@ -84,6 +85,7 @@ rule make_tables:
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/make_tables.py \
             --tables {params.tables:q} \
             --plan {input.plan:q} \
+            --allreduces {input.allreduces:q} \
             --ledger {input.ledger:q} \
             --decision {input.decision:q} \
             --folder {params.folder:q} \
@@ -143,7 +145,7 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
             """
 
 
-OWN_CAPTIONS = ("how_each_framework_ran", "jobs")
+OWN_CAPTIONS = ("ceilings", "explanations", "how_each_framework_ran", "jobs", "time_split")
 
 
 rule merge_tables:
@@ -183,7 +185,16 @@ rule answer_question:
         machine=[PLAN.machine.path] if PLAN.machine.submits else [],
         tables=expand(
             "results/tables/{{study}}/{table}.tsv",
-            table=["runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes", "protocols"],
+            table=[
+                "runs",
+                "scaling",
+                "time_to_accuracy",
+                "datasets",
+                "jobs",
+                "batch_sizes",
+                "protocols",
+                "explanations",
+            ],
         ),
         decision=products.decision,
         batch_search=products.batch_search,

@@ -16,7 +16,7 @@ from howmanygpus.report.result import make_result
 from howmanygpus.report.texts import render
 from howmanygpus.site.machine import read_machine
 
-TABLES = ("runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes", "protocols")
+TABLES = ("runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes", "protocols", "explanations")
 
 
 def write_batch_script(facts: dict, plan: dict, runs: pd.DataFrame, machine: Path) -> str:

@@ -17,7 +17,7 @@ def main() -> None:
     parser.add_argument("--tables", required=True, nargs="+", help="modules of howmanygpus/report/tables/")
     parser.add_argument("--plan", type=Path, required=True, help="plan of the study")
     parser.add_argument("--folder", type=Path, required=True, help="folder of the study's tables")
-    parser.add_argument("--allreduces", type=Path, nargs="*", default=[], help="records of the preflight")
+    parser.add_argument("--allreduces", type=Path, nargs="*", default=[], help="records of all-reduces")
     parser.add_argument("--ledger", type=Path, nargs="?", help="list of the records of jobs")
     parser.add_argument("--published", type=Path, nargs="*", default=[], help="published numbers and their sources")
     parser.add_argument("--decision", type=Path, nargs="?", help="why runs of an adaptive study are not done")

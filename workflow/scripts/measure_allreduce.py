@@ -1,4 +1,4 @@
-"""Measure the all-reduce of some devices before anything is trained on them."""
+"""Measure the all-reduce of some devices, without training anything on them."""
 
 import argparse
 import json
@@ -7,7 +7,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from safetensors.numpy import load_file
+
 from howmanygpus.files import write_json_atomic
+from howmanygpus.prepare.weights import count_gradient_bytes
 from howmanygpus.site.environments.find import resolve_python
 from howmanygpus.site.jobs.ledger import ALLREDUCE, is_packed, list_nodes, recorded, share_equally
 from howmanygpus.surroundings.environment import build_surroundings
@@ -21,6 +24,9 @@ def main() -> None:
     parser.add_argument("--placement", required=True, help="JSON: see howmanygpus.measure.host.placement")
     parser.add_argument("--studies", nargs="+", required=True, help="studies that share the bill of the measurement")
     parser.add_argument("--environment", type=Path, required=True, help="record of PyTorch's environment")
+    parser.add_argument(
+        "--weights", type=Path, help="record of initial weights, to sum as many bytes as their gradients"
+    )
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     size = {"num_gpus": arguments.num_devices, "num_nodes": arguments.num_nodes}
@@ -40,9 +46,13 @@ def main() -> None:
         ]
         command += ["--num-devices", str(size["num_gpus"]), "--num-nodes", str(size["num_nodes"])]
         command += ["--placement", arguments.placement, "--folder", folder]
+        if arguments.weights:
+            weights = load_file(arguments.weights.with_suffix(".safetensors"))
+            command += ["--bytes", str(count_gradient_bytes(weights))]
         subprocess.run(command, env=build_surroundings(os.environ), check=True)
         measured = json.loads((Path(folder) / "allreduce.json").read_text())
-    write_json_atomic(arguments.record, {"device": device, **size, "nodes": nodes, **measured})
+    whose = {"weights": arguments.weights.stem} if arguments.weights else {}
+    write_json_atomic(arguments.record, {"device": device, **size, "nodes": nodes, **whose, **measured})
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ class Framework:
     measures_noise: whether it measures gradient noise, see Backend.measure_gradients.
     one_device: its overhead for collective operations on one device, which does not need them.
     best_without: whether its `best` tier avoids that overhead on one device, unless gradients are compressed.
+    keeps_exchange: why no run can leave out the exchange of gradients, by precision; empty if a run can.
     """
 
     family: str
@@ -42,6 +43,7 @@ class Framework:
     measures_noise: bool = False
     one_device: str = ""
     best_without: bool = False
+    keeps_exchange: dict[str, str] = field(default_factory=dict)
 
     def resolve_machinery(self, settings: dict[str, Any]) -> str:
         """Return the overhead of a run on one device for collective operations. settings: `tier`, compression."""
@@ -57,6 +59,7 @@ MIRRORED_ALONE = "MirroredStrategy with one replica"
 PRECISIONS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16")}
 WITH_FP16 = {kind: (*precisions, "fp16") for kind, precisions in PRECISIONS.items()}
 """Precisions of PyTorch and Keras, which have dynamic loss scaling. float16 works on every device of their builds."""
+AGREES_ON_SKIPS = {"fp16": "its replicas decide together in each step whether they skip it"}
 ONLY_FP32: dict[str, tuple[str, ...]] = {"cpu": ("fp32",), "cuda": ("fp32",)}
 BEST_TORCH = {
     "cpu": "channels_last and a fused optimizer",
@@ -111,6 +114,9 @@ FRAMEWORKS = {
         batchnorm={"cpu": ("local",), "cuda": ("local",)},
         # On CPUs nn.DataParallel silently runs on one device.
         max_devices={"cpu": 1},
+        keeps_exchange=dict.fromkeys(
+            WITH_FP16["cuda"], "nn.DataParallel has one set of weights, which it copies to all devices in each step"
+        ),
         # The code of torch.compile would compute the original network's output in every replica.
         **TORCH | {"best": BEST_TORCH | {"cuda": "channels_last, a fused optimizer and cudnn.benchmark"}},
     ),
@@ -124,13 +130,19 @@ FRAMEWORKS = {
     ),
     "horovod_tensorflow": Framework(strategy="horovod", **HOROVOD_TENSORFLOW),
     "horovod_keras": Framework(strategy="fit_horovod", **HOROVOD_TENSORFLOW | {"native_loader": "keras.loader"}),
-    "tensorflow_mirrored": Framework(strategy="mirrored", one_device=MIRRORED_ALONE, **TENSORFLOW),
+    "tensorflow_mirrored": Framework(
+        strategy="mirrored", one_device=MIRRORED_ALONE, keeps_exchange=AGREES_ON_SKIPS, **TENSORFLOW
+    ),
     "keras_mirrored": Framework(
-        strategy="fit_mirrored", one_device=MIRRORED_ALONE, **TENSORFLOW | {"native_loader": "keras.loader"}
+        strategy="fit_mirrored",
+        one_device=MIRRORED_ALONE,
+        keeps_exchange=AGREES_ON_SKIPS,
+        **TENSORFLOW | {"native_loader": "keras.loader"},
     ),
     "tensorflow_multiworker": Framework(
         strategy="multiworker",
         one_device="MultiWorkerMirroredStrategy with one worker",
+        keeps_exchange=AGREES_ON_SKIPS,
         **TENSORFLOW | {"launcher": "per_device"},
     ),
     "jax_sharding": Framework(
@@ -210,6 +222,12 @@ def explain_unsupported(framework: str, device, precision: str, layout: tuple[in
     if settings["loss_on_every_device"] and framework != LOSS_ON_EVERY_DEVICE:
         return f"loss_on_every_device is a choice of {LOSS_ON_EVERY_DEVICE}; {framework} always does so"
     return ""
+
+
+def explain_kept_exchange(framework: str, precision: str) -> str:
+    """Return why no run of a framework can leave out the exchange of gradients, or an empty text if one can."""
+    reason = FRAMEWORKS[framework].keeps_exchange.get(precision)
+    return f"{framework} cannot leave out the exchange of gradients: {reason}" if reason else ""
 
 
 def _version(capability: str) -> tuple[int, ...]:

@@ -46,7 +46,7 @@ class Setting:
     Schema. doc: for the reference. memory: whether the memory of a batch can depend on it, other than by the shape of
     the network's input. work: whether it changes the work; False if it only says how the work is done, so that the
     losses of runs with other values are compared. variant: whether a variant may override it. study: whether a study
-    may set it; otherwise only an unfair protocol does.
+    may set it; otherwise only an unfair protocol or a control run does.
     """
 
     default: Any
@@ -280,6 +280,16 @@ SETTINGS: dict[str, Setting] = {
         memory=True,
         work=False,
         variant=False,
+    ),
+    "evaluate": Setting(
+        default=True,
+        accepts={"type": "boolean"},
+        doc="Whether the test split is evaluated at all.",
+        gate=not_gated("only control runs leave evaluations out; their training is the cell's"),
+        memory=False,
+        work=False,
+        variant=False,
+        study=False,
     ),
     "eval_batch_size": Setting(
         default=None,
@@ -516,6 +526,19 @@ SETTINGS: dict[str, Setting] = {
         gate=in_cell(),
         memory=True,
         work=True,
+    ),
+    "exchange": Setting(
+        default="all",
+        accepts={"enum": ["all", "none"]},
+        doc=(
+            "Whether the devices exchange their gradients. With `none` each replica trains alone, which is not the "
+            "training of one network."
+        ),
+        gate=not_gated("only control runs leave the exchange out, which are in no ranking and train no network"),
+        memory=False,
+        work=True,
+        variant=False,
+        study=False,
     ),
     "powersgd_rank": Setting(
         default=2,

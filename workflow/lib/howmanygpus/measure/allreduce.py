@@ -1,6 +1,8 @@
 """
 Measure how fast devices sum arrays, without any training: PyTorch's all-reduce over NCCL, or gloo on CPUs.
 
+The arrays have fixed sizes, or one array has as many bytes as the gradients of a network.
+
 Called by the workflow, it starts one process per device, as a run would; called by those processes, it measures.
 """
 
@@ -10,6 +12,7 @@ import os
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +46,11 @@ WHAT: dict[str, Any] = {
 """The parts of the specification that do not depend on the devices."""
 
 
-def measure(spec: LaunchSpec) -> list[dict]:
-    """Return the seconds of each all-reduce of float32 arrays, by size; the slowest process counts."""
+def measure(spec: LaunchSpec, sizes_mib: Sequence[float]) -> list[dict]:
+    """Return the seconds of each all-reduce of float32 arrays, by size; the slowest process counts.
+
+    sizes_mib: sizes of whole numbers of bytes that 4 divides.
+    """
     import torch
     import torch.distributed as dist
 
@@ -56,8 +62,8 @@ def measure(spec: LaunchSpec) -> list[dict]:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if is_cuda else "gloo", **({"device_id": device} if is_cuda else {}))
     rows = []
-    for size_mib in SIZES_MIB:
-        array, seconds = torch.ones(size_mib * 2**18, device=device), []
+    for size_mib in sizes_mib:
+        array, seconds = torch.ones(round(size_mib * 2**18), device=device), []
         for _ in range(NUM_WARMUP + NUM_MEASURED):
             dist.barrier()
             if is_cuda:
@@ -82,12 +88,14 @@ def main() -> None:
     parser.add_argument("--num-nodes", type=int)
     parser.add_argument("--placement", type=json.loads, default={}, help="JSON: see howmanygpus.measure.host.placement")
     parser.add_argument("--folder", type=Path, required=True, help="where the processes leave what they measured")
+    parser.add_argument("--bytes", type=int, help="size of the only array, in place of the fixed sizes")
     parser.add_argument("--measure", action="store_true", help="be one of the processes")
     arguments = parser.parse_args()
     die_with_parent()
     attempt, result = AttemptFolder(arguments.folder), arguments.folder / "allreduce.json"
     if arguments.measure:
-        rows = measure(LaunchSpec(**json.loads(attempt.spec.read_text())))
+        sizes_mib = [arguments.bytes / 2**20] if arguments.bytes else SIZES_MIB
+        rows = measure(LaunchSpec(**json.loads(attempt.spec.read_text())), sizes_mib)
         if os.environ["RANK"] == "0":
             medians = [row | {"median_s": statistics.median(row["seconds"])} for row in rows]
             write_json_atomic(result, {"sizes": medians})
@@ -98,6 +106,7 @@ def main() -> None:
     placement = Placement.without_data(arguments.placement)
     write_json_atomic(attempt.spec, spec.to_dict())
     options = ["--measure", "--folder", str(arguments.folder)]
+    options += ["--bytes", str(arguments.bytes)] if arguments.bytes else []
     with lock_machine(placement, f"the all-reduce of {arguments.num_devices} devices"):
         sys.exit(run_processes(spec, placement, attempt, "howmanygpus.measure.allreduce", options, DEADLINE_S))
 

@@ -53,7 +53,7 @@ class AttemptFolder:
         self.said = self.path / "said.txt"
         self.events = self.path / "events.jsonl"
         self.telemetry = self.path / "telemetry.csv"
-        self.telemetry_problem = self.path / "telemetry_problem.txt"
+        self.telemetry_facts = self.path / "telemetry.json"
         self.predictions = self.path / "predictions.npz"
         self.outcome = self.path / "outcome.json"
         self.initial_weights = self.path / "initial.safetensors"
@@ -61,6 +61,9 @@ class AttemptFolder:
 
     def predictions_of(self, rank: int) -> Path:
         return self.path / f"predictions.rank{rank}.npz"
+
+    def times_of(self, rank: int) -> Path:
+        return self.path / f"times.rank{rank}.json"
 
     def error_of(self, rank: int) -> Path:
         return self.path / f"error.rank{rank}.txt"

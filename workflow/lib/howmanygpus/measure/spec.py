@@ -103,6 +103,7 @@ class RunSpec(LaunchSpec):
     normalization: `data`, or a key of measure.input.prepared.NORMALIZATIONS.
     loader: `shared`, or the framework's own: its module below measure/frameworks/. loader_workers: of each device.
     loss_scale: initial loss scale of fp16.
+    exchange: `all`, or `none` if each replica trains alone, whatever the others do.
     loader_kind: `threads` or `processes`.
     eval_batchnorm: statistics of BatchNorm in evaluation: `running`, or `batch` for those of the images predicted
         together.
@@ -119,6 +120,7 @@ class RunSpec(LaunchSpec):
     window_steps: int
     eval_every_epochs: int
     gradient_noise_every_epochs: int | None
+    evaluate: bool
     eval_batch_size: int | None
     eval_devices: str
     init: str
@@ -137,10 +139,16 @@ class RunSpec(LaunchSpec):
     tier: str
     loss_on_every_device: bool
     gradient_compression: str
+    exchange: str
     powersgd_rank: int
     loss_scale: float
     horovod_controller: str
     optimizer: OptimizerSpec
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether the devices exchange their gradients."""
+        return self.exchange == "all"
 
     @property
     def crop_size(self) -> tuple[int, int] | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from howmanygpus.files import sha256_of_file
+from howmanygpus.measure.models.initialization import is_trainable
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError, Download
 from howmanygpus.prepare.acquire.downloading import PAUSE_S, fetch
 
@@ -53,6 +54,11 @@ def _take(path: Path, checksum: str) -> Path:
 
 def _is_right(path: Path, checksum: str) -> bool:
     return path.is_file() and sha256_of_file(path).startswith(checksum)
+
+
+def count_gradient_bytes(weights: dict[str, np.ndarray]) -> int:
+    """Return the bytes of a network's gradients in float32, in which every framework keeps them. weights: canonical."""
+    return 4 * sum(array.size for name, array in weights.items() if is_trainable(name))
 
 
 HEAD = ("dense.kernel", "dense.bias")

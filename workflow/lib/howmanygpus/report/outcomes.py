@@ -29,7 +29,7 @@ UNDECIDED = (
 """Statuses that say nothing about how well a configuration trains: it was not trained, or something stopped it."""
 
 
-FORMER_DEFAULTS = {"tier": "equal", "eval_batchnorm": "running"}
+FORMER_DEFAULTS = {"tier": "equal", "eval_batchnorm": "running", "exchange": "all", "evaluate": True}
 """Values for records that lack a key, for keys whose default has changed since and for keys that no study can set."""
 
 
@@ -50,7 +50,8 @@ class Outcome:
 
     path: folder of the run below results/runs/. record: its run.json, else the attempt.json of its last attempt, else
     None. has_run: whether the record is a run.json. attempts: the records of all its failed attempts. protocol: the
-    unfair protocol that the run follows, a key of report.published.WORDS, or empty.
+    unfair protocol that the run follows, a key of report.published.WORDS, or empty. control: what a control run leaves
+    out, such as `no_exchange`, or empty.
     """
 
     path: str
@@ -62,6 +63,7 @@ class Outcome:
     folder: Path
     attempts: tuple[dict, ...] = ()
     protocol: str = ""
+    control: str = ""
 
     @property
     def was_trained(self) -> bool:
@@ -82,8 +84,8 @@ def read_outcomes(plan: dict, results: Path = Path()) -> Iterator[Outcome]:
         identity = identify(plan, planned["spec"])
         folder, attempts = results / RUNS / path, read_run_attempts(results / ATTEMPTS / path)
         found = _read_outcome(planned, plan["defaults"], folder, attempts)
-        protocol = plan.get("protocols", {}).get(path, {}).get("protocol", "")
-        yield Outcome(path, identity, *found, folder, attempts, protocol)
+        known = plan.get("protocols", {}).get(path, {})
+        yield Outcome(path, identity, *found, folder, attempts, known.get("protocol", ""), known.get("control", ""))
 
 
 def identify(plan: dict, spec: dict) -> dict:

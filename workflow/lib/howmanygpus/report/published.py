@@ -108,10 +108,18 @@ def describe_protocol(name: str) -> str:
 
 
 def is_fair(table: pd.DataFrame) -> pd.Series:
-    """Return whether each row of a table with the column `protocol` is about a run without an unfair protocol."""
-    return table["protocol"].isna()
+    """Return whether each row of a table with the column `protocol` is about a run that may be compared with others.
+
+    Runs that follow an unfair protocol may not, and neither may control runs, which a column `control` names.
+    """
+    return table["protocol"].isna() & ~is_control(table)
+
+
+def is_control(table: pd.DataFrame) -> pd.Series:
+    """Return whether each row of a table is about a control run. Tables of old studies lack the column `control`."""
+    return table["control"].notna() if "control" in table else pd.Series(False, table.index)
 
 
 def drop_unfair(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Return tables without the rows about runs that follow an unfair protocol."""
+    """Return tables without the rows about control runs and about runs that follow an unfair protocol."""
     return {name: table[is_fair(table)] if "protocol" in table else table for name, table in tables.items()}

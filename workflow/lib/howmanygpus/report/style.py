@@ -24,7 +24,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
-from matplotlib.transforms import Affine2D, Transform
+from matplotlib.transforms import Affine2D, ScaledTranslation, Transform
 
 from howmanygpus.files import atomic_path
 from howmanygpus.report.rows import DAGGER
@@ -58,6 +58,10 @@ NAME_SPACE_IN = (2.7, 1.3)
 """Smallest width and height of a panel without its names, in inches, with its title and the labels of its axes."""
 RING = "#CC0000"
 RING_NOTE = "red ring: disturbed by other work"
+REPEAT_SHIFT_PT = 8
+"""Distance of the points of repeats from their median, in points."""
+OUTLIER = "#222222"
+OUTLIER_NOTE = "dark diamond: outlier among the repeats"
 FAILED_NOTE = "k/n: k of n repeats completed"
 RATES_NOTE = f"{DAGGER}: learning rates of its own"
 STAR_NOTE = "*: collective machinery on one device"
@@ -232,6 +236,28 @@ def mark_disturbed(axes: Axes, x: pd.Series, y: pd.Series, is_disturbed: pd.Seri
     axes.plot(x[is_drawn], y[is_drawn], "o", zorder=4, **look)
     if RING_NOTE not in axes.get_xlabel():
         add_note(axes, RING_NOTE)
+
+
+def draw_repeats(axes: Axes, x: pd.Series, y: pd.Series, is_outlier: pd.Series, colour: str) -> None:
+    """Draw each repeat as a small point right of the median, and mark outliers. x: the median's place."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    beside = axes.transData + ScaledTranslation(REPEAT_SHIFT_PT / 72, 0, figure.dpi_scale_trans)
+    axes.scatter(x, y, s=10, color=colour, alpha=0.9, linewidths=0, zorder=3, transform=beside)
+    mark_outliers(axes, x, y, is_outlier, transform=beside)
+
+
+def mark_outliers(
+    axes: Axes, x: pd.Series, y: pd.Series, is_outlier: pd.Series, transform: Transform | None = None
+) -> None:
+    """Draw a diamond around each point that is an outlier, and explain it. is_outlier: True, False or empty."""
+    is_drawn = is_outlier.eq(True) & y.notna()
+    if not is_drawn.any():
+        return
+    look = {"s": 80, "facecolors": "none", "edgecolors": OUTLIER, "linewidths": 1.1}
+    axes.scatter(x[is_drawn], y[is_drawn], marker="D", zorder=4, transform=transform or axes.transData, **look)
+    if OUTLIER_NOTE not in axes.get_xlabel():
+        add_note(axes, OUTLIER_NOTE)
 
 
 def count_failed(axes: Axes, x: pd.Series, y: pd.Series, done: pd.Series, failed: pd.Series, colour: str) -> None:

@@ -248,7 +248,9 @@ class RecordedRuns:
         if self._like and not study.is_program:
             work, images = name_work(study.weights_file(run)), study.num_images(run)
             per_epoch = study.description.num_train
-            evaluations = count_evaluations(images, per_epoch, study.settings_of(run)["eval_every_epochs"])
+            settings = study.settings_of(run)
+            is_evaluated = settings.get("evaluate", True)
+            evaluations = count_evaluations(images, per_epoch, settings["eval_every_epochs"]) if is_evaluated else 0
             for basis, common in LIKENESS.items():
                 if records := self._like.get((work, basis, common(run))):
                     expected_s = mean(record.scale(images, run.num_gpus, evaluations, per_epoch) for record in records)

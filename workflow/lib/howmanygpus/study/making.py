@@ -9,6 +9,7 @@ from howmanygpus.study.check_protocols import check_evaluations, check_protocols
 from howmanygpus.study.checks import check_data, check_names, check_runs
 from howmanygpus.study.config.checks import locate
 from howmanygpus.study.config.datasets import describe_or_refuse
+from howmanygpus.study.controls import check_controls, plan_controls
 from howmanygpus.study.grid import expand, normalize_num_nodes, resolve_counts, resolve_devices
 from howmanygpus.study.initial_weights import find_start
 from howmanygpus.study.largest.resolving import normalize_max, resolve_max
@@ -78,6 +79,7 @@ def make_study(
     check_data(study)
     check_normalization(study)
     check_protocols(study)
+    check_controls(study)
     study.starts = {
         variant: find_start(locate("init", place, variant, config["variants"]), settings["init"])
         for variant, settings in variants.items()
@@ -89,6 +91,9 @@ def make_study(
     check_runs(study)
     if not (study.largest and study.largest.is_open):
         check_evaluations(study)
+    controls = plan_controls(study)
+    study.controls = {run.path: control for run, control in controls.items()}
+    study.runs += controls
     return study
 
 

@@ -31,6 +31,18 @@ NESTED_KEYS = ("optimizer", "quality", "protocols")
 """Keys of a study whose values are objects; each of their keys has its own default."""
 
 
+@dataclass(frozen=True)
+class Control:
+    """A control run, see study.controls. name: what it leaves out or replaces. base: the run that it repeats.
+
+    settings: its complete training settings.
+    """
+
+    name: str
+    base: Run
+    settings: dict
+
+
 @dataclass(eq=False)
 class Study:
     """One study: its complete configuration and its runs.
@@ -39,6 +51,7 @@ class Study:
     unfair: those of each unfair protocol with runs of its own, by framework. lacking: rules that exclude device counts
     that a device lacks. given_model: the model as the config gives it, which can be a path. starts: the initial weights
     of each variant. largest: the numbers in place of `max` in its runs; None if it does not have this batch size.
+    controls: its control runs, which are among its runs, by their paths.
     """
 
     is_program: ClassVar[bool] = False
@@ -58,6 +71,7 @@ class Study:
     starts: dict[str, InitialWeights] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
     largest: Largest | None = None
+    controls: dict[str, Control] = field(default_factory=dict)
     _accumulations: dict[tuple[int, ...], dict[int, dict[int, int]]] = field(default_factory=dict, init=False)
 
     @property
@@ -66,6 +80,8 @@ class Study:
 
     def settings_of(self, run: Run) -> dict:
         """Return the complete training settings of a run."""
+        if control := self._find_control(run):
+            return control.settings
         if run.variant in self.unfair:
             return self.unfair[run.variant][run.framework]
         return self.variants[run.variant]
@@ -85,8 +101,11 @@ class Study:
     def code_of_model(self) -> str | OwnModel | ModelFolder:
         return self.own_model or self.config["model"]
 
+    def _find_control(self, run: Run) -> Control | None:
+        return self.controls.get(run.path) if self.controls else None
+
     def _start_of(self, run: Run) -> InitialWeights:
-        return self.starts[next(iter(self.variants)) if run.variant in self.unfair else run.variant]
+        return self.starts[run.variant if run.variant in self.variants else next(iter(self.variants))]
 
     @cached_property
     def curves(self) -> dict[str, list[int]]:
@@ -105,6 +124,8 @@ class Study:
 
     def accumulate(self, run: Run) -> int:
         """Return how many batches each device of a run takes for one optimizer step."""
+        if control := self._find_control(run):
+            return self.accumulate(control.base)
         if run.per_device_batch_size == UNRESOLVED:
             return self.config["accumulate"]
         sizes = self.largest.list_sizes(get_series(run)) if self.largest else list_numbers(self.config)
@@ -154,6 +175,8 @@ class Study:
 
     def parity_cell(self, run: Run) -> ParityCell:
         """Return the cell of the parity gate that covers a run."""
+        if control := self._find_control(run):
+            return self.parity_cell(control.base)
         settings = self.settings_of(run)
         return ParityCell(
             framework=run.framework,
@@ -238,11 +261,14 @@ class Study:
     def _describe_protocols(self) -> dict[str, dict]:
         """Return the facts about protocols that tables need, by the path of each run.
 
-        protocol: the one that a run follows. evaluates: how many images `eval_other_images` evaluates after it.
+        protocol: the one that a run follows. control: what a control run leaves out. evaluates: how many images
+        `eval_other_images` evaluates after it.
         """
         found: dict[str, dict] = {}
         for run in self.runs:
-            if run.variant in self.unfair:
+            if control := self._find_control(run):
+                found[run.path] = {"control": control.name}
+            elif run.variant in self.unfair:
                 found[run.path] = {"protocol": run.variant}
             elif (count := self.count_evaluated(run)) is not None:
                 found[run.path] = {"evaluates": count}

@@ -157,7 +157,7 @@ class Summary:
             return "\n".join([nothing, *not_done])
         rows = [HEADER, *map(self._describe_stage, self._jobs)]
         lines = [f"This call would do {sum(map(len, self._jobs.values()))} jobs:", "", *align(rows)]
-        lines += ["", self._describe_total()]
+        lines += ["", self._describe_total(), *self._describe_controls()]
         for reason, runs in sorted(self._group_by_reason().items()):
             lines += ["", f"Runs that exist and are done again, because {reason}:", *shorten_list(sorted(runs))]
         return "\n".join([*lines, *not_done])
@@ -187,6 +187,12 @@ class Summary:
         failed = len(_list_attempted() & set(self._missing))
         words = Counter({"missing": len(self._missing) - failed, "missing after a failed attempt": failed})
         return ", ".join(count((words + Counter(again=len(self._again))).elements()))
+
+    def _describe_controls(self) -> list[str]:
+        """Return a line that counts the control runs among the runs to do; nothing without any."""
+        runs = [self._plan.runs[_name(job)] for job in self._jobs.get(RUNS, [])]
+        controls = sum(run.path in self._plan.studies[run.study].controls for run in runs)
+        return [f"Control runs (diagnose): {controls} of the {len(runs)} runs"] if controls else []
 
     def _explain(self, job: Any) -> str:
         return "missing" if is_missing(job) else self._reasons.explain(job)

@@ -18,7 +18,7 @@ LIMIT_MIN = 10
 
 
 class ClusterRules(RuleFunctions):
-    """The wildcards are `device`, which is a name of the machine file, `num_gpus` and `spread`.
+    """The wildcards are `device`, which is a name of the machine file, `num_gpus`, `spread` and `weights`.
 
     `spread` is empty for the fewest nodes that hold the devices, else `_nodes2` for two nodes, for example.
     """
@@ -84,6 +84,10 @@ class ClusterRules(RuleFunctions):
         studies = [study for study in self._plan.studies.values() if any(run.device == device for run in study.runs)]
         limits = [study.config["time_limit_min"] for study in studies]
         return max(limits, default=0) + self._machine.slurm["overhead_min"]
+
+    def probe_of_device(self, wildcards) -> str | list:
+        """Return the probe of a device, or nothing if the machine is not a cluster."""
+        return f"results/probe/{wildcards.device}.json" if self._machine.is_cluster else []
 
     def allreduce_code(self, wildcards) -> str:
         return hash_allreduce()

@@ -6,6 +6,7 @@ from pathlib import Path
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.published import list_files, list_published_columns
 from howmanygpus.study.runs import Run
+from howmanygpus.study.study import Study
 
 ANSWER = "answer.txt"
 
@@ -97,11 +98,9 @@ class ProductRules:
 
     def preflight(self, wildcards) -> list[str]:
         """Return the probes of a study's devices, and its all-reduce measurements, that this machine needs."""
-        if not self._plan.machine.is_cluster:
-            return []
         devices = dict.fromkeys(run.device for run in self._plan.studies[wildcards.study].runs)
-        probes = self._existing([f"results/probe/{device}.json" for device in devices])
-        return probes + (self.allreduces(wildcards) if self._preflight else [])
+        probes = [f"results/probe/{device}.json" for device in devices] if self._plan.machine.is_cluster else []
+        return self._existing(probes) + self.allreduces(wildcards)
 
     def probes(self, wildcards=None) -> list[str]:
         """Return the probes of all devices that runs use, or nothing if the machine is not a cluster."""
@@ -110,9 +109,14 @@ class ProductRules:
         return self._existing([f"results/probe/{device}.json" for device in self._plan.devices])
 
     def allreduces(self, wildcards) -> list[str]:
-        """Return the all-reduce measurements of a study."""
+        """Return the all-reduce measurements of a study: those of the preflight, and those of its own gradients."""
         study = self._plan.studies[wildcards.study]
-        return self._existing(list_allreduces(study.config, filter(self._plan.is_asked_for, study.runs)))
+        asked = list(filter(self._plan.is_asked_for, study.runs))
+        fixed = list_allreduces(study.config, asked) if self._preflight else []
+        return self._existing(fixed + list_gradient_allreduces(study, asked))
+
+    def _measures_allreduce(self, study: str) -> bool:
+        return self._preflight or self._plan.studies[study].config["diagnose"]
 
     def studies_on_device(self, wildcards, input) -> list[str]:
         """Return the names of the studies that share the bill of a probe."""
@@ -122,7 +126,11 @@ class ProductRules:
     def studies_of_allreduce(self, wildcards, input, output) -> list[str]:
         """Return the names of the studies that share the bill of an all-reduce measurement."""
         studies = self._plan.studies.values()
-        return [study.name for study in studies if output[0] in list_allreduces(study.config, study.runs)]
+        return [
+            study.name
+            for study in studies
+            if output[0] in [*list_allreduces(study.config, study.runs), *list_gradient_allreduces(study, study.runs)]
+        ]
 
     def published(self, wildcards) -> list[str]:
         """Return the published numbers beside which a study stands, and their sources."""
@@ -138,9 +146,10 @@ class ProductRules:
         config = self._plan.studies[study].config
         has_searches = self._plan.studies[study].largest is not None
         has_published = bool(list_files(config["published"]))
-        names = self._list_tables(config, self._preflight, has_published, has_searches)
+        preflight = self._measures_allreduce(study)
+        names = self._list_tables(config, preflight, has_published, has_searches)
         tables = [f"results/tables/{study}/{table}.tsv" for table in names]
-        figures = self._list_figures(config, self._preflight, self._is_priced(study), list_published_columns(config))
+        figures = self._list_figures(config, preflight, self._is_priced(study), list_published_columns(config))
         drawn = [f"results/figures/{study}/{figure}.svg" for figure in figures]
         return [*tables, f"results/tables/{study}/{ANSWER}", *drawn]
 
@@ -185,3 +194,16 @@ def list_allreduces(config: dict, runs: Iterable[Run]) -> list[str]:
     layouts = sorted({(run.device, run.num_gpus, run.num_nodes or 0) for run in several})
     names = [f"{device}_gpus{count}{f'_nodes{nodes}' if nodes else ''}" for device, count, nodes in layouts]
     return [f"results/probe/{name}.json" for name in names]
+
+
+def list_gradient_allreduces(study: Study, runs: Iterable[Run]) -> list[str]:
+    """Return the all-reduce measurements of the gradients of a study's network; none without `diagnose`.
+
+    There is one for each device and each layout above one device. The network is that of the first variant.
+    """
+    first = next(iter(study.variants))
+    own = [run for run in runs if run.variant == first and not run.unsupported] if study.config["diagnose"] else []
+    several = [run for run in own if run.num_gpus > 1]
+    layouts = list_allreduces(study.config, several)
+    weights = [Path(study.weights_file(run)).stem for run in several[:1]]
+    return [f"{layout.removesuffix('.json')}_{name}.json" for layout in layouts for name in weights]

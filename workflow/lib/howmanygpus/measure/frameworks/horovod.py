@@ -43,6 +43,8 @@ def join(spec: RunSpec) -> None:
 
 def describe_exchange(hvd, spec: RunSpec) -> str:
     """Say how gradients are exchanged. hvd: Horovod's module for the framework, initialised."""
+    if not spec.exchanges:
+        return "none, without Horovod's distributed optimizer or tape"
     by = "NCCL" if spec.device_kind == "cuda" and hvd.nccl_built() else "gloo" if hvd.gloo_enabled() else "MPI"
     return f"Horovod, {by}, compression {spec.gradient_compression}"
 

@@ -5,6 +5,8 @@ Images come from arrays or files; each is flipped, cropped and resized on its wa
 """
 
 import math
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -24,6 +26,25 @@ BYTES_PER_TASK, BATCHES_PER_TASK = 2**24, 64
 """A task loads at least one whole batch, and more as long as they stay within this many bytes and this many batches."""
 
 
+class WorkerClock:
+    """Seconds that the workers of the shared loader have worked, and the number of images that they have loaded."""
+
+    def __init__(self) -> None:
+        self._seconds, self._images, self._lock = 0.0, 0, threading.Lock()
+
+    def add(self, started: float, num_images: int) -> None:
+        """Count a piece of work that ends now. started: by time.perf_counter."""
+        elapsed_s = time.perf_counter() - started
+        with self._lock:
+            self._seconds += elapsed_s
+            self._images += num_images
+
+    @property
+    def s_per_image(self) -> float | None:
+        """Seconds of one worker per image; None before the first one."""
+        return self._seconds / self._images if self._images else None
+
+
 class TrainingBatches:
     """One process's share of every global batch, in order, for the whole run. Frameworks' loaders derive from it."""
 
@@ -32,6 +53,7 @@ class TrainingBatches:
         self.shares = LocalBatches(spec, data.train_images, rank, num_processes)
         self.steps_per_epoch, self.num_steps = self.shares.steps_per_epoch, self.shares.num_steps
         self.num_workers = spec.loader_workers * (spec.num_gpus // num_processes)
+        self.worker_clock = WorkerClock()
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (images, labels): uint8 (local batch, height, width, channels), and labels as PreparedData has them."""
@@ -88,7 +110,7 @@ class BatchReader:
         self._num_workers = self._num_parts = batches.num_workers
         self.num_at_once = self.batches_per_task = 1
         self._image_shape = batches.data.image_shape
-        self._many = batches.many
+        self._many, self._clock = batches.many, batches.worker_clock
         self._draws: tuple[int, Future[None]] | None = None
         if self._many is not None:
             batch_bytes = batches.shares.local_batch_size * math.prod(self._image_shape)
@@ -111,7 +133,7 @@ class BatchReader:
     def begin(self, share: LocalBatch) -> Callable[[], np.ndarray]:
         """Begin to load the images of a share. Return a function that waits for them and returns them."""
         if isinstance(self._many, PaddedImages) and self._num_parts == 1:
-            take = partial(self._many.take, share)
+            take = partial(self._take, self._many, share)
             if self._num_workers > 1:
                 return start_in_thread(take, self._num_workers).result
             images = take()
@@ -130,12 +152,20 @@ class BatchReader:
 
         return wait
 
+    def _take(self, many: PaddedImages, share: LocalBatch) -> np.ndarray:
+        started = time.perf_counter()
+        images = many.take(share)
+        self._clock.add(started, len(images))
+        return images
+
     def _fill(self, share: LocalBatch, images: np.ndarray) -> None:
+        started = time.perf_counter()
         if self._many is not None:
             self._many.fill(share, images)
-            return
-        for sample, change, target in zip(share.samples.tolist(), share.changes, images, strict=True):
-            place(self._source[sample], target, change)
+        else:
+            for sample, change, target in zip(share.samples.tolist(), share.changes, images, strict=True):
+                place(self._source[sample], target, change)
+        self._clock.add(started, len(images))
 
 
 def change_many(source: np.ndarray, spec: RunSpec) -> PaddedImages | ManyImages | ManyCrops | None:

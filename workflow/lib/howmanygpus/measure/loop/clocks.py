@@ -57,7 +57,10 @@ def time_handover() -> float:
 
 @dataclass
 class Clocks:
-    """Seconds of the run so far, by kind of window; the slowest process counts."""
+    """Seconds of the run so far, by kind of window; the slowest process counts.
+
+    own_measured_s, own_data_wait_s: those of this process in the measured windows, before it waits for the others.
+    """
 
     compile_s: float = 0.0
     warmup_s: float = 0.0
@@ -65,6 +68,8 @@ class Clocks:
     eval_s: float = 0.0
     data_wait_s: float = 0.0
     measured_steps: int = 0
+    own_measured_s: float = 0.0
+    own_data_wait_s: float = 0.0
 
     @property
     def train_s(self) -> float:

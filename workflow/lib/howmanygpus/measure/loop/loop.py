@@ -75,13 +75,13 @@ class TrainingLoop:
         is_cold: whether the first epoch reads images from a disk that later epochs find in memory. No rate includes it
         then.
         """
-        self.others, self.is_cold = others, is_cold
+        self.others, self.is_cold = others, is_cold and spec.input != RESIDENT
         self.spec, self.data, self.backend, self.events, self._clock = spec, data, backend, events, clock
         self._run_ahead = max(1, spec.prefetch)
         self.training_batches = load_loader(spec.loader)(spec, data, backend.rank, backend.num_processes)
         self.steps_per_epoch = self.training_batches.steps_per_epoch
         self.num_steps = self.training_batches.num_steps
-        self._warmup_steps = max(spec.warmup_steps, self.steps_per_epoch if is_cold else 0)
+        self._warmup_steps = max(spec.warmup_steps, self.steps_per_epoch if self.is_cold else 0)
         self.learning_rates = learning_rates
         self.evaluation = Evaluation(spec, data, backend)
         self.noise = GradientNoise(spec, data, backend, self.training_batches)
@@ -206,6 +206,9 @@ class TrainingLoop:
         loss = self.backend.average_loss(loss)
         self.laps.end("barrier")
         phase = self._count_window(num_steps, elapsed_s, data_wait_s)
+        if phase == "train":
+            self.clocks.own_measured_s += own_s
+            self.clocks.own_data_wait_s += own_data_wait_s
         self._record(
             "window",
             epoch=self._epoch_of_last_step,
@@ -219,12 +222,9 @@ class TrainingLoop:
             **scaling,
         )
         self.laps.end("log")
-        if not math.isfinite(loss):
-            raise DivergedError(f"training loss is {loss} in steps {self._window_start + 1} to {self.steps_done}")
-        if self.loss_scale:
-            problem = self.loss_scale.explain_divergence(self.steps_done, self.steps_done == self.num_steps)
-            if problem:
-                raise DivergedError(problem)
+        # Replicas that train alone have losses of their own, and no training that could diverge.
+        if self.spec.exchanges:
+            self._refuse_divergence(loss)
         if self._steps_to_evaluation == 0:
             self.evaluate(self._epoch_of_last_step)
         if self.noise.is_due(self.steps_done, self.num_steps):
@@ -232,6 +232,15 @@ class TrainingLoop:
             self.laps.end("evaluation")
         if self.steps_done < self.num_steps:
             self._open_window()
+
+    def _refuse_divergence(self, loss: float) -> None:
+        """Raise DivergedError, on all processes alike, if the training cannot go on. loss: of the last window."""
+        if not math.isfinite(loss):
+            raise DivergedError(f"training loss is {loss} in steps {self._window_start + 1} to {self.steps_done}")
+        if self.loss_scale:
+            problem = self.loss_scale.explain_divergence(self.steps_done, self.steps_done == self.num_steps)
+            if problem:
+                raise DivergedError(problem)
 
     def _read_loss_scale(self) -> dict[str, float]:
         """Return the skipped steps of the window and the scale after it; nothing in any precision but fp16."""
@@ -295,8 +304,11 @@ class TrainingLoop:
 
     @property
     def _steps_to_evaluation(self) -> float:
-        """Steps until the next evaluation, after eval_every_epochs epochs or the run; infinite on random labels."""
-        if self.spec.input in RANDOM_INPUTS:
+        """Steps until the next evaluation, after eval_every_epochs epochs or the run; infinite if there is none.
+
+        Random labels are not evaluated.
+        """
+        if self.spec.input in RANDOM_INPUTS or not self.spec.evaluate:
             return math.inf
         interval = self.steps_per_epoch * self.spec.eval_every_epochs
         return min(-self.steps_done % interval, self.num_steps - self.steps_done)

@@ -23,6 +23,7 @@ from howmanygpus.measure.host.processes import (
     read_rank,
 )
 from howmanygpus.measure.host.variables import list_variables
+from howmanygpus.measure.input.loaders import SHARED
 from howmanygpus.measure.input.prepared import PreparedData, normalize_by, open_data
 from howmanygpus.measure.input.reading import read_images
 from howmanygpus.measure.launch.launchers import count_processes
@@ -34,7 +35,7 @@ from howmanygpus.measure.loop.prefetch import measure_host_to_device
 from howmanygpus.measure.loop.schedule import count_steps_per_epoch, learning_rates
 from howmanygpus.measure.models.own import LOADED
 from howmanygpus.measure.records import AttemptFolder, EventLog
-from howmanygpus.measure.spec import RunSpec
+from howmanygpus.measure.spec import RESIDENT, RunSpec
 
 
 def hash_loaded_code() -> dict[str, str]:
@@ -74,6 +75,7 @@ def describe_training(loop: TrainingLoop, started_at: float) -> dict[str, Any]:
         "eval_s": clocks.eval_s,
         "phases_s": {phase: backend.max_over_ranks(seconds) for phase, seconds in loop.laps.seconds.items()},
         "batches_ahead": loop.batches_ahead,
+        "loader_s_per_image": describe_loader(loop),
         "cold_first_epoch": loop.is_cold,
         "disturbance": describe_disturbance(backend, loop.others),
         "wall_time_s": time.time() - started_at,
@@ -89,6 +91,16 @@ def describe_training(loop: TrainingLoop, started_at: float) -> dict[str, Any]:
     # Measured last, so that a batch that does not fit changes neither times nor the peak memory.
     rate, problem = measure_host_to_device(backend, spec, loop.data)
     return described | {"host_to_device_gib_per_s": rate} | ({"host_to_device_problem": problem} if problem else {})
+
+
+def describe_loader(loop: TrainingLoop) -> float | None:
+    """Return the seconds that a worker of the shared loader takes for an image, in the process with the slowest ones.
+
+    None for other loaders, and for a batch that stays on the devices. Every process must call it.
+    """
+    is_timed = loop.spec.loader == SHARED and loop.spec.input != RESIDENT
+    own = loop.training_batches.worker_clock.s_per_image if is_timed else None
+    return loop.backend.max_over_ranks(own or 0.0) or None
 
 
 def read_before_training(backend: Backend, spec: RunSpec, data: PreparedData, num_threads: int) -> bool:
@@ -147,6 +159,9 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
     outcome: dict[str, Any] = {"status": status, "reason": reason, "code": hash_loaded_code()}
     if loop is not None:
         loop.evaluation.predictions.write(attempt.predictions_of(loop.backend.rank))
+        own = {"measured_s": loop.clocks.own_measured_s, "data_wait_s": loop.clocks.own_data_wait_s}
+        # The first process describes the training with all others, so that theirs are written before the outcome is.
+        write_json_atomic(attempt.times_of(loop.backend.rank), {"rank": loop.backend.rank, **own})
         outcome |= {"init_s": init_s, **describe_training(loop, started_at)}
         judged = find_doubts(loop, suspensions).judge()
         if status == "completed":

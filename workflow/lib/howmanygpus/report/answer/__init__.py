@@ -10,6 +10,7 @@ from howmanygpus.report.answer.accuracy import answer_accuracy
 from howmanygpus.report.answer.adaptive import describe_grid
 from howmanygpus.report.answer.batches import answer_batches
 from howmanygpus.report.answer.cost import describe_bill
+from howmanygpus.report.answer.doubts import describe_outliers, describe_trend
 from howmanygpus.report.answer.largest import describe_largest
 from howmanygpus.report.answer.placement import answer_placement
 from howmanygpus.report.answer.protocols import describe_protocols
@@ -28,8 +29,9 @@ from howmanygpus.report.answer.study import (
     describe_unmeasured,
 )
 from howmanygpus.report.answer.throughput import answer_throughput
+from howmanygpus.report.answer.why import describe_causes
 from howmanygpus.report.outcomes import GridDecision
-from howmanygpus.report.published import is_fair
+from howmanygpus.report.published import is_control, is_fair
 from howmanygpus.report.rows import choose_inputs, is_program
 
 
@@ -43,13 +45,15 @@ def answer(
     protocols: pd.DataFrame,
     decision: GridDecision | None = None,
     batch_search: pd.DataFrame | None = None,
+    explanations: pd.DataFrame | None = None,
 ) -> str:
     """Describe the tables of one study, one line per statement.
 
     decision: what an adaptive study decided; None for a fixed grid. batch_search: the table of that name, if the study
-    searched the largest batch.
+    searched the largest batch. explanations: the table of that name.
     """
-    planned, runs = runs, runs[is_fair(runs)]
+    controls = runs[is_control(runs)]
+    planned, runs = runs.drop(controls.index), runs[is_fair(runs)]
     real = choose_inputs(scaling)
     real = real[real["images_per_s_median"].notna()]
     if real.empty:
@@ -66,7 +70,7 @@ def answer(
             found += [f"{variant}: {line}" for line in lines] or [f"{variant}: It has no rate yet."]
     else:
         found = rank(runs, time_to_accuracy, real, batch_sizes, datasets)
-    found.append(describe_largest(batch_search))
+    found += [describe_largest(batch_search), *describe_causes(explanations)]
     # ClockFaults about the order of the frameworks come before it.
     in_doubt = are_mostly_disturbed(planned)
     found = [describe_disturbed(planned)] * in_doubt + found
@@ -74,10 +78,11 @@ def answer(
     facts = [describe_rates(runs), describe_data(runs, datasets), describe_left_out(datasets)]
     facts += [describe_remarks(datasets), describe_unchecked(planned)]
     facts += [describe_disturbed(planned)] * (not in_doubt)
+    facts += [describe_outliers(runs), describe_trend(runs)]
     facts += [describe_unmeasured(runs), describe_trajectories(planned), describe_bill(jobs)]
     facts += describe_protocols(protocols)
     lines = [f"- {line}" for line in [*describe_grid(runs, decision), *found, *facts] if line]
-    return "\n".join([describe_runs(planned), "", *lines, ""])
+    return "\n".join([describe_runs(planned, controls), "", *lines, ""])
 
 
 def rank(

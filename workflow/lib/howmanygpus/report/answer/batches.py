@@ -45,6 +45,8 @@ def _describe_knee(row: pd.Series) -> str:
     if not row["is_knee"]:
         return f"{name}: {NO_KNEE} {name_count(row['global_batch_size'], 'image')}"
     text = f"{name}: {name_count(row['global_batch_size'], 'image')}"
+    if row["num_repeats"] == 1:
+        return f"{text} (one repeat)"
     if pd.isna(highest):
         return f"{text} ({lowest:.0f} or more by the spread of the repeats)"
     return text if lowest == highest else f"{text} ({lowest:.0f} to {highest:.0f} by the spread of the repeats)"
@@ -63,9 +65,19 @@ def _describe_doubling(curve: pd.DataFrame) -> str:
     text = (
         f"{base['series']} on {name_devices(base)}, "
         f"{larger['global_batch_size']} instead of {base['global_batch_size']} images a batch: the rate changes by "
-        f"{gain - 1:+.0%} ({base['images_per_s_median']:,.0f} to {larger['images_per_s_median']:,.0f} images/s)"
+        f"{gain - 1:+.0%} ({base['images_per_s_median']:,.0f} to {larger['images_per_s_median']:,.0f} images/s"
+        f"{_describe_spread(base, larger)})"
     )
     return f"{text}{describe_cost(base, larger)}."
+
+
+def _describe_spread(base: pd.Series, larger: pd.Series) -> str:
+    """Write the range in which the spread of the repeats leaves a change of the rate."""
+    if max(base["num_repeats"], larger["num_repeats"]) == 1:
+        return ", one repeat each"
+    low = larger["images_per_s_min"] / base["images_per_s_max"]
+    high = larger["images_per_s_max"] / base["images_per_s_min"]
+    return f", {low - 1:+.0%} to {high - 1:+.0%} by the spread of the repeats"
 
 
 def describe_cost(base: pd.Series, larger: pd.Series) -> str:

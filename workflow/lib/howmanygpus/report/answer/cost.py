@@ -3,6 +3,7 @@
 import pandas as pd
 
 from howmanygpus.report.answer.names import CONFIGURATION, describe_reached, name_configuration, select_repeats
+from howmanygpus.report.answer.ties import MAX_TIED_NAMED, Repeats, describe_tie
 from howmanygpus.report.outcomes import UNDECIDED
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
@@ -60,7 +61,7 @@ def describe_counting(jobs: pd.DataFrame) -> str:
 def name_cheapest(runs: pd.DataFrame, table: pd.DataFrame, candidates: pd.DataFrame, goal: str) -> str:
     """Name the cheapest of some configurations that reached a goal.
 
-    table: the times to accuracy. candidates: rows of its summary, of one threshold. With a price, a configuration costs
+    table: the times to accuracy of one threshold. candidates: rows of its summary. With a price, a configuration costs
     what it was billed until it reached the goal, failed attempts included. Without one, the device-seconds of training
     are compared. A run that says nothing about its configuration, such as a preempted one, has no time in the table,
     and the bill of its attempts is no price of a whole run.
@@ -70,19 +71,31 @@ def name_cheapest(runs: pd.DataFrame, table: pd.DataFrame, candidates: pd.DataFr
     whole = judged.groupby(CONFIGURATION)["cost"].median().rename("cost_median").reset_index()
     priced = candidates.merge(until[[*CONFIGURATION, "threshold", "until_median"]]).merge(whole, on=CONFIGURATION)
     if len(priced) == len(candidates) and priced["until_median"].notna().all() and runs["currency"].nunique() == 1:
-        best = priced.sort_values("until_median", kind="stable").iloc[0]
+        priced = priced.sort_values("until_median", kind="stable")
+        cheapest = Repeats(table, "cost_to_accuracy").list_best(priced, "lower")
+        best = cheapest.iloc[0]
         unit = runs["currency"].dropna().iloc[0]
         repeats = select_repeats(judged, best)["cost"].count()
         scope = "one repeat" if repeats == 1 else f"medians of {repeats} repeats"
-        return (
-            f"Cheapest to {goal}: {name_configuration(best)}: {best['until_median']:.3g} {unit} until it was reached, "
-            f"{best['cost_median']:.3g} {unit} for the whole run ({scope}), as billed with failed attempts"
-            f"{describe_reached(runs, best)}."
+        prices = (
+            f"{best['until_median']:.3g} {unit} until it was reached, {best['cost_median']:.3g} {unit} for the whole "
+            f"run ({scope}), as billed with failed attempts{describe_reached(runs, best)}"
         )
-    device_s = (candidates["time_s_median"] * candidates["num_gpus"]).sort_values(kind="stable")
-    best = candidates.loc[device_s.index[0]]
+        return f"Cheapest to {goal}: {_name_tied(cheapest, 'until_median', unit, prices)}."
+    times = table.assign(device_s=table["time_to_accuracy_s"].astype(float) * table["num_gpus"])
+    candidates = candidates.assign(device_s_median=candidates["time_s_median"] * candidates["num_gpus"])
+    candidates = candidates.sort_values("device_s_median", kind="stable")
+    cheapest = Repeats(times, "device_s").list_best(candidates, "lower")
+    best = cheapest.iloc[0]
     why = "not all have a price in one currency" if runs["cost"].notna().any() else "the machine file has no price"
-    return (
-        f"Cheapest to {goal}: {name_configuration(best)}: {device_s.iloc[0]:.3g} device-seconds of training"
-        f"{describe_reached(runs, best)} ({why})."
-    )
+    prices = f"{best['device_s_median']:.3g} device-seconds of training{describe_reached(runs, best)} ({why})"
+    return f"Cheapest to {goal}: {_name_tied(cheapest, 'device_s_median', 'device-seconds', prices)}."
+
+
+def _name_tied(cheapest: pd.DataFrame, median: str, unit: str, prices: str) -> str:
+    """Name the cheapest configuration with its prices, or all that tie before it."""
+    if len(cheapest) == 1:
+        return f"{name_configuration(cheapest.iloc[0])}: {prices}"
+    rows = [row for _, row in cheapest.head(MAX_TIED_NAMED).iterrows()]
+    named = [f"{name_configuration(row)}: {row[median]:.3g} {unit}" for row in rows]
+    return f"{describe_tie(cheapest, named)}: {prices}"

@@ -14,12 +14,17 @@ REPEAT = ".venv/bin/python workflow/scripts/retry_runs.py --disturbed"
 """Command that sets disturbed runs aside, before the study whose runs are meant."""
 
 
-def describe_runs(runs: pd.DataFrame) -> str:
-    counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in runs["status"].value_counts().items())
+def describe_runs(runs: pd.DataFrame, controls: pd.DataFrame) -> str:
+    """Name a study and count its runs by status. controls: its control runs, which are counted apart."""
     first = runs.iloc[0]
     network = first["model"] if pd.isna(first["model_options"]) else f"{first['model']} ({first['model_options']})"
     what = f"the program {first['model']}" if is_program(runs) else f"{network} on {first['dataset']}"
-    return f"{first['study']}: {what}, {name_count(len(runs), 'run')} planned: {counts}."
+    apart = f"; {name_count(len(controls), 'control run')}: {_count_statuses(controls)}" if len(controls) else ""
+    return f"{first['study']}: {what}, {name_count(len(runs), 'run')} planned: {_count_statuses(runs)}{apart}."
+
+
+def _count_statuses(runs: pd.DataFrame) -> str:
+    return ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in runs["status"].value_counts().items())
 
 
 def describe_unmeasured(runs: pd.DataFrame) -> str:

@@ -5,7 +5,8 @@ A module defines TITLE (the name of its entry in the report), TABLES (the tables
 gets those tables of one study and returns a matplotlib figure. Its caption is workflow/report/<module>.rst.
 
 These constants are optional. COMPARES names the key of a study whose entries the figure compares: it is not drawn for a
-study with only one entry. NEEDS_PREFLIGHT = True: the figure is drawn only if the preflight measures.
+study with only one entry. NEEDS_PREFLIGHT = True: the figure is drawn only if the preflight measures, or for a study
+with `diagnose`.
 NEEDS_PRICE = True: only if the machine file has a price. NEEDS_PUBLISHED names columns of published numbers: only for a
 study that is compared with a table with a value in one of them. NEEDS_PROTOCOLS = True: only for a study that switches
 on an unfair protocol. SHOWS_UNFAIR = True: the figure shows and marks runs that follow one; other figures do not get
@@ -50,8 +51,8 @@ def list_figures(
 ) -> list[str]:
     """Return the names of all figures, or of those that can show something of a study, given its config.
 
-    preflight: whether it measures. priced: whether a device has a price. published: the columns with values in the
-    published numbers that the study is compared with.
+    preflight: whether all-reduces are measured. priced: whether a device has a price. published: the columns with
+    values in the published numbers that the study is compared with.
     """
     names = list_modules(FOLDER)
     if study is None:

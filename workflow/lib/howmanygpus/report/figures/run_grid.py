@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from howmanygpus.report.disturbance import OTHER_CPU_LIMIT
+from howmanygpus.report.published import is_control
 from howmanygpus.report.rows import name_count
 from howmanygpus.report.style import RING
 from howmanygpus.report.trajectory import has_unexplained_losses
@@ -31,7 +32,7 @@ FAILED_COLOUR = "#D55E00"
 LOSSES_DIFFER = "losses apart"
 """Status shown for a completed run whose losses differ from the others' by more than rounding explains."""
 LOSSES_DIFFER_COLOUR = "#882255"
-UNFAIR = "not comparable"
+UNFAIR, CONTROL = "not comparable", "control"
 LOSSES_DIFFER_TEXT = "the losses of the first epoch differ from those of the others by more than rounding explains"
 MAX_REASONS = 20
 WITHOUT_LOG = ("unsupported", "missing", "not_run")
@@ -103,7 +104,8 @@ def write_lines(configuration: pd.DataFrame) -> list[str]:
     lines = [f"{done} of {len(configuration)}", *[f"{disturbed} disturbed"] * (disturbed > 0)]
     lines += [] if status == "completed" else [status.replace("_", " ")]
     lines += [f"loss {differences.max():.0e}"] if len(differences) else []
-    return lines + ([UNFAIR] if configuration["protocol"].notna().any() else [])
+    lines += [UNFAIR] if configuration["protocol"].notna().any() else []
+    return lines + ([CONTROL] if is_control(configuration).any() else [])
 
 
 def list_reasons(runs: pd.DataFrame) -> list[str]:

@@ -15,6 +15,7 @@ from howmanygpus.report.style import (
     count_failed,
     describe_guess,
     draw_empty_figure,
+    draw_repeats,
     label_lines,
     make_panels,
     mark_counts,
@@ -23,7 +24,7 @@ from howmanygpus.report.style import (
     note_batches,
     note_rates,
 )
-from howmanygpus.report.tables.scaling import CURVE, is_baseline
+from howmanygpus.report.tables.scaling import CURVE, is_baseline, list_repeats
 from howmanygpus.report.tables.time_to_accuracy import (
     choose_easiest_threshold,
     choose_hardest_threshold,
@@ -60,6 +61,8 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFra
     figure, axes = make_panels(titles, max_columns=2)
     for panel, (rows, column) in zip(axes, panels, strict=True):
         draw_panel(panel, rows, column, styles)
+        if column == "speedup":
+            draw_rates(panel, rows, runs, styles)
     return figure
 
 
@@ -121,6 +124,19 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> Non
         ends |= mark_never(axes, rows[rows["is_never"]], styles)
     axes.set_ylabel(f"speed-up over {name_count(counts[0], 'device')}")
     label_lines(axes, ends)
+
+
+def draw_rates(axes: Axes, rows: pd.DataFrame, runs: pd.DataFrame, styles: dict) -> None:
+    """Draw the interval of each speed-up of throughput, and the rate of each repeat over the median of the baseline."""
+    repeats = list_repeats(rows, runs)
+    for series, line in rows[rows["speedup_low"].notna()].groupby("series"):
+        colour = styles[series]["color"]
+        ends = [line["speedup"] - line["speedup_low"], line["speedup_high"] - line["speedup"]]
+        axes.errorbar(line["num_gpus"], line["speedup"], yerr=ends, capsize=4, color=colour, linestyle="none")
+        own = repeats[repeats["series"] == series]
+        ratio = own["speedup"] * own["images_per_s"] / own["images_per_s_median"]
+        draw_repeats(axes, own["num_gpus"], ratio, own["is_outlier"], colour)
+    axes.set_ylim(0, max(axes.get_ylim()[1], 1.06 * axes.dataLim.ymax))
 
 
 def mark_never(axes: Axes, configurations: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:

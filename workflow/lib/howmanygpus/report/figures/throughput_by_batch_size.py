@@ -3,6 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
+from howmanygpus.report.intervals import median_interval
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.rows import choose_inputs, name_count, name_series
 from howmanygpus.report.style import (
@@ -10,6 +11,7 @@ from howmanygpus.report.style import (
     choose_styles,
     count_failed,
     draw_empty_figure,
+    draw_repeats,
     label_lines,
     make_panels,
     mark_counts,
@@ -23,27 +25,32 @@ CONFIGURATION += ["per_device_batch_size"]
 
 
 def draw(runs: pd.DataFrame) -> Figure:
-    """Draw one panel per device count, with one line per series: medians, and bars from minimum to maximum."""
+    """Draw one panel per device count, with one line per series: medians with their intervals, and repeats."""
     runs = runs.assign(failed=has_failed(runs["status"]), disturbed=runs["disturbed"].eq(True))
     measured = choose_inputs(runs)
     measured = measured[measured.groupby(CONFIGURATION)["images_per_s"].transform("count") > 0]
     if measured.empty:
         return draw_empty_figure(f"No run has completed with a rate; {SEE_GRID}.")
-    measured = summarize(measured.assign(series=name_series(measured)))
+    repeats = measured.assign(series=name_series(measured))
+    measured = summarize(repeats)
+    repeats = repeats[repeats.groupby(CONFIGURATION)["images_per_s"].transform("count") > 1]
     styles = choose_styles(measured["series"])
     panels = list(measured.groupby("num_gpus"))
     figure, axes = make_panels([name_count(count, "device") for count, _ in panels])
-    for panel, (_, rows) in zip(axes, panels, strict=True):
+    for panel, (count, rows) in zip(axes, panels, strict=True):
         panel.set_xlabel("images per device and step")
         ends = {}
         for series, line in rows.groupby("series"):
             sizes, median = line["per_device_batch_size"], line["median"]
             panel.errorbar(
-                sizes, median, yerr=[median - line["min"], line["max"] - median], capsize=4, **styles[series]
+                sizes, median, yerr=[median - line["low"], line["high"] - median], capsize=4, **styles[series]
             )
+            own = repeats[(repeats["series"] == series) & (repeats["num_gpus"] == count)]
+            places, colour = own["per_device_batch_size"], styles[series]["color"]
+            draw_repeats(panel, places, own["images_per_s"], own["is_outlier"], colour)
             mark_disturbed(panel, sizes, median, line["disturbed"] > 0)
-            count_failed(panel, sizes, median, line["count"], line["failed"], styles[series]["color"])
-            ends[series] = (sizes.iloc[-1], median.iloc[-1], styles[series]["color"])
+            count_failed(panel, sizes, median, line["count"], line["failed"], colour)
+            ends[series] = (sizes.iloc[-1], median.iloc[-1], colour)
         mark_counts(panel, measured["per_device_batch_size"])
         panel.set_ylim(0, 1.08 * measured["max"].max())
         panel.set_ylabel("images/s over all devices")
@@ -52,8 +59,9 @@ def draw(runs: pd.DataFrame) -> Figure:
 
 
 def summarize(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the rates and numbers of repeats of each configuration."""
+    """Return the rates, their intervals and the numbers of repeats of each configuration."""
     configurations = runs.groupby(["num_gpus", "series", "per_device_batch_size"])
-    table = configurations["images_per_s"].agg(["median", "min", "max", "count"])
+    table = configurations["images_per_s"].agg(["median", "max", "count"])
+    table[["low", "high"]] = [median_interval(rates) for _, rates in configurations["images_per_s"]]
     table = table.join(configurations[["failed", "disturbed"]].sum())
     return table.reset_index()

@@ -14,6 +14,7 @@ from howmanygpus.report.style import (
     choose_styles,
     count_failed,
     draw_empty_figure,
+    draw_repeats,
     label_lines,
     make_panels,
     mark_counts,
@@ -21,29 +22,61 @@ from howmanygpus.report.style import (
     mark_overhead,
     note_batches,
 )
-from howmanygpus.report.tables.scaling import is_baseline
+from howmanygpus.report.tables.scaling import CURVE, is_baseline, list_repeats
 
 TITLE = "Throughput by device count"
-TABLES = ("scaling",)
+TABLES = ("scaling", "runs", "ceilings")
+BOUNDS = {"input": (0, (5, 2)), "exchange": (0, (4, 1.5, 1, 1.5))}
+"""Lines of the bounds."""
+BOUNDS_NOTE = "thin: bound by input (dashed), exchange (dash-dotted)"
+WORTH = 0.98
+"""A bound is drawn if it is below this part of ideal scaling somewhere."""
 
 
-def draw(scaling: pd.DataFrame) -> Figure:
-    """Draw one panel per scaling curve: medians, bars from minimum to maximum, and a dotted line for ideal scaling."""
+def draw(scaling: pd.DataFrame, runs: pd.DataFrame, ceilings: pd.DataFrame) -> Figure:
+    """Draw one panel per scaling curve: medians with their intervals, repeats, and dotted lines for ideal scaling.
+
+    A thin line is the bound by the loader or by the exchange of gradients, if it is below ideal scaling.
+    """
     measured = choose_inputs(scaling)
     measured = measured[measured["num_repeats"] > 0]
     if measured.empty:
         return draw_empty_figure(f"No run has completed with a rate; {SEE_GRID}.")
     measured = measured.assign(series=name_series(measured))
+    bounds = add_series(ceilings, measured)
     styles = choose_styles(measured["series"])
     panels = list(measured.groupby("curve", sort=False))
     per_row = measured.groupby("scaling_mode")["curve"].nunique().max()
     figure, axes = make_panels([curve for curve, _ in panels], max_columns=min(per_row, 4))
-    for panel, (_, rows) in zip(axes, panels, strict=True):
-        draw_panel(panel, rows, styles)
+    for panel, (curve, rows) in zip(axes, panels, strict=True):
+        draw_panel(panel, rows, list_repeats(rows, runs), styles)
+        draw_bounds(panel, bounds[bounds["curve"] == curve], styles)
+        panel.set_ylim(0, 1.06 * panel.dataLim.ymax)
     return figure
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
+def add_series(ceilings: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
+    """Return the bounds of the drawn configurations, with the names of their series. measured: rows of `scaling`."""
+    keys = [*CURVE, "placement", "curve", "num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"]
+    return ceilings.merge(measured[[*keys, "series"]], on=keys)
+
+
+def draw_bounds(axes: Axes, bounds: pd.DataFrame, styles: dict) -> None:
+    """Draw the lowest bound of each series if it is below ideal scaling, and write how far it is from the rates."""
+    errors: list[float] = []
+    for series, line in bounds.sort_values("num_gpus").groupby("series"):
+        name = line["lowest_bound"].iloc[-1]
+        rates = line[f"{name}_images_per_s"].astype(float)
+        is_lower = rates < WORTH * line["linear_images_per_s"]
+        if is_lower.any():
+            axes.plot(line["num_gpus"], rates, color=styles[series]["color"], linestyle=BOUNDS[name], linewidth=0.9)
+            errors += list(line.loc[is_lower & (line["lowest_bound"] == name), "error_frac"])
+    if errors:
+        add_note(axes, BOUNDS_NOTE)
+        add_note(axes, f"bounds are {100 * min(errors):+.0f} to {100 * max(errors):+.0f} % from the measured rates")
+
+
+def draw_panel(axes: Axes, rows: pd.DataFrame, repeats: pd.DataFrame, styles: dict) -> None:
     ends, names = {}, mark_overhead(rows)
     # On the logarithmic axis, a line proportional to the devices is curved.
     counts, has_ideal = np.unique(rows["num_gpus"]), False
@@ -54,8 +87,10 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     for series, line in rows.sort_values("num_gpus").groupby("series"):
         style = styles[series]
         median = line["images_per_s_median"]
-        spread = [median - line["images_per_s_min"], line["images_per_s_max"] - median]
-        axes.errorbar(line["num_gpus"], median, yerr=spread, capsize=4, **style)
+        interval = [median - line["images_per_s_low"], line["images_per_s_high"] - median]
+        axes.errorbar(line["num_gpus"], median, yerr=interval, capsize=4, **style)
+        own = repeats[repeats["series"] == series]
+        draw_repeats(axes, own["num_gpus"], own["images_per_s"], own["is_outlier"], style["color"])
         mark_disturbed(axes, line["num_gpus"], median, line["num_disturbed"] > 0)
         count_failed(axes, line["num_gpus"], median, line["num_repeats"], line["num_failed"], style["color"])
         ends[names[series]] = (line["num_gpus"].iloc[-1], median.iloc[-1], style["color"])
@@ -65,7 +100,6 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
             axes.plot(counts, ideal, color=style["color"], linestyle=":", alpha=0.6)
             has_ideal = True
     mark_counts(axes, rows["num_gpus"])
-    axes.set_ylim(0, 1.06 * axes.dataLim.ymax)
     axes.set_ylabel("images/s over all devices")
     if has_ideal:
         axes.annotate("dotted: ideal", (0.02, 0.96), xycoords="axes fraction", color=GREY, fontsize=9, va="top")

@@ -3,7 +3,7 @@ Tables of a study, one module each.
 
 A module defines COLUMNS, READS and `tabulate(plan, **inputs)`, which returns a data frame with these columns. `plan` is
 the content of results/plans/{study}.json. READS names the inputs: other tables of the study; `results`, the folder that
-holds `results/`, for tables made from runs and attempts; `allreduces`, the records of the preflight; `ledger`, the
+holds `results/`, for tables made from runs and attempts; `allreduces`, the records of all-reduces; `ledger`, the
 records of all jobs that used devices; `published`, the paths of the published numbers to compare the study with and
 of their sources; `decision`, which says why runs of an adaptive study are not done, and is None for a fixed grid;
 `searches`, the records of the searches for the largest batch. A table that reads `published` is made only for studies
@@ -11,8 +11,9 @@ with the key of that name, and one that reads `searches` only for those with `pe
 
 Four constants are optional. USES_METRIC = True: the table depends on the code of the study's metric. IS_MERGED = True:
 the tables of all studies are joined in results/tables/. NEEDS_PREFLIGHT = True: the table is made only if the
-preflight measures. COMPARES names a key of the study: a study with only one entry of it has no such table. IN_REPORT =
-True: the report has the table of each study, and workflow/report/<table>.rst is its caption.
+preflight measures, or for a study with `diagnose`. COMPARES names a key of the study: a study with only one entry of it
+has no such table. IN_REPORT = True: the report has the table of each study, and workflow/report/<table>.rst is its
+caption.
 
 One rule makes all tables that every study has, and each other table has a rule of its own.
 """

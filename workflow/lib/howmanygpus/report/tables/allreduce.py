@@ -1,18 +1,23 @@
-"""Bandwidth of all-reduce operations, which the preflight measured."""
+"""
+Bandwidth of all-reduce operations: of arrays of fixed sizes, which the preflight measured, and of the gradients.
+
+`gradients_of` names the network if an array has as many bytes as its gradients; it is empty for the fixed sizes.
+"""
 
 import pandas as pd
 
 READS = ("allreduces",)
 NEEDS_PREFLIGHT = True
-COLUMNS = ("device", "num_gpus", "num_nodes", "nodes", "size_mib", "median_s", "bus_gb_per_s")
+COLUMNS = ("device", "num_gpus", "num_nodes", "nodes", "gradients_of", "size_mib", "median_s", "bus_gb_per_s")
 
 
 def tabulate(plan: dict, allreduces: list[dict]) -> pd.DataFrame:
-    """One row per device count, number of nodes and array size. allreduces: the records of the preflight."""
+    """One row per device count, number of nodes and array size. allreduces: the records of the measurements."""
     rows = [
         {key: record[key] for key in ("device", "num_gpus", "num_nodes")}
         | {
             "nodes": " ".join(record.get("nodes", [])) or None,
+            "gradients_of": plan["config"]["model"] if "weights" in record else None,
             "size_mib": size["size_mib"],
             "median_s": size["median_s"],
         }

@@ -18,9 +18,14 @@ COLUMNS = (*IDENTITY, "protocol", "disturbed", "last_step", "loss", "difference"
 
 
 def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
-    """One row per window of the first epoch of each run with an outcome: its last step and its mean loss."""
+    """One row per window of the first epoch of each run with an outcome: its last step and its mean loss.
+
+    Control runs are left out, because they train less or on other images.
+    """
     rows, trained = [], set()
     for outcome in read_outcomes(plan, results):
+        if outcome.control:
+            continue
         # Runs with another augmentation do other work than all other runs.
         if outcome.was_trained and outcome.protocol != AUGMENTATION:
             trained.add(tuple(outcome.identity.values()))

@@ -2,10 +2,14 @@
 Every planned run: its status, its rates and quality, and its versions.
 
 A rate is all images over all seconds of the measured windows. Values that are undefined are empty. `protocol` says why
-a run that repeats an unfair protocol is not comparable; it is empty for all others. `own_rates` has the learning rates
-that the study gives to this framework alone. `roc_auc_last` is the area under the ROC curve of two classes. A run with
-other settings than the plan's has the status `stale`, and no numbers. `stale_because` says why a run is not repeated by
-the target `available`, although a full call would repeat it: besides settings, its code, data or pins may have changed.
+a run that repeats an unfair protocol is not comparable; it is empty for all others. `control` names the part that a
+control run replaces or leaves out: `resident_input`, `no_exchange` (which is not training) or `no_evaluation`.
+`own_rates` has the learning rates that the study gives to this framework alone. `roc_auc_last` is the area under the
+ROC curve of two classes. A run with other settings than the plan's has the status `stale`, and no numbers.
+`stale_because` says why a run is not repeated by the target `available`, although a full call would repeat it: besides
+settings, its code, data or pins may have changed.
+`is_outlier` says whether the rate is far from those of the other repeats, see report.outliers; it is empty if they are
+too few to judge.
 """
 
 from pathlib import Path
@@ -18,6 +22,7 @@ from howmanygpus.report import accounting, trajectory
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, GridDecision, Outcome, read_outcomes
+from howmanygpus.report.outliers import flag_outliers
 from howmanygpus.report.published import describe_protocol
 from howmanygpus.report.rows import describe_own_rates
 from howmanygpus.report.tables.evaluations import explain_missing
@@ -33,6 +38,7 @@ OUTCOME = (
         "reason",
         "stale_because",
         "disturbed",
+        "is_outlier",
         "images_per_s",
         "step_s_median",
         "step_s_p95",
@@ -49,7 +55,7 @@ PROVENANCE = (
     *("framework_version", "python_version", "device_model", "driver_version", "git_commit"),
     *("manifest_sha256", "hostname", "nodes", "gpu_uuids", "started_at", "parity", "run_dir"),
 )
-COLUMNS = (*IDENTITY, "model_options", "own_rates", "protocol", *OUTCOME, *PROVENANCE)
+COLUMNS = (*IDENTITY, "model_options", "own_rates", "protocol", "control", *OUTCOME, *PROVENANCE)
 
 
 def tabulate(
@@ -85,9 +91,11 @@ def tabulate(
         row["own_rates"] = describe_own_rates(plan["config"], *names)
         row["stale_because"] = plan.get("stale", {}).get(outcome.path)
         row["protocol"] = describe_protocol(outcome.protocol) if outcome.protocol else None
+        row["control"] = outcome.control or None
         rows.append(row | trajectories.get(identity, {}))
     # Runs without images turn it into a column of floats, which would be written with six digits.
-    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"images_seen": "Int64"})
+    table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"images_seen": "Int64"})
+    return table.assign(is_outlier=flag_outliers(table))
 
 
 def describe_options(options: dict) -> str | None:
@@ -143,13 +151,14 @@ def describe_provenance(record: dict) -> dict:
 
 def list_run_nodes(record: dict) -> list[str]:
     """Return the names of all nodes of a run: the nodes of its processes, else of its job, else its host."""
-    by_process = list(dict.fromkeys(process["hostname"] for process in record.get("processes", [])))
+    known = [process["hostname"] for process in record.get("processes", []) if "hostname" in process]
+    by_process = list(dict.fromkeys(known))
     return by_process or [record.get("job", {}).get("nodes") or record["host"]["hostname"]]
 
 
 def list_run_gpus(record: dict) -> list[str]:
     """Return the UUIDs of all GPUs of a run. Over several nodes, each process records those of its node."""
-    by_process = [uuid for process in record.get("processes", []) for uuid in process["gpu_uuids"]]
+    by_process = [uuid for process in record.get("processes", []) for uuid in process.get("gpu_uuids", [])]
     return list(dict.fromkeys(by_process or record["host"]["gpu_uuids"]))
 
 
@@ -159,7 +168,7 @@ def describe_timing(record: dict, events: list[dict]) -> dict:
     A run has no measured window if it is shorter than its warm-up, or than a first epoch that read from the disk. A
     user's program may report all its steps in the same second.
     """
-    windows = [event for event in events if event["event"] == "window" and event["phase"] == "train"]
+    windows = list_measured(events)
     peak = record["peak_memory_bytes"]
     return {
         **(describe_rates(record, windows) if any(window["elapsed_s"] for window in windows) else {}),
@@ -176,15 +185,25 @@ def describe_rates(record: dict, windows: list[dict]) -> dict:
     batch = record["spec"]["global_batch_size"]
     num_images = sum(window.get("samples", window["num_steps"] * batch) for window in windows)
     elapsed_s = sum(window["elapsed_s"] for window in windows)
-    step_s = np.concatenate([window["steps_s"] for window in windows])
-    is_each_known = len(step_s) == sum(window["num_steps"] for window in windows)
+    step_s = list_steps(windows)
     waits_s = [window["data_wait_s"] for window in windows]
     return {
         "images_per_s": num_images / elapsed_s,
-        "step_s_median": np.median(step_s) if is_each_known else None,
-        "step_s_p95": np.percentile(step_s, 95) if is_each_known else None,
+        "step_s_median": None if step_s is None else np.median(step_s),
+        "step_s_p95": None if step_s is None else np.percentile(step_s, 95),
         "data_wait_frac": None if None in waits_s else sum(waits_s) / elapsed_s,
     }
+
+
+def list_measured(events: list[dict]) -> list[dict]:
+    """Return the measured windows of a run. events: its events.jsonl."""
+    return [event for event in events if event["event"] == "window" and event["phase"] == "train"]
+
+
+def list_steps(windows: list[dict]) -> np.ndarray | None:
+    """Return the seconds of each step of measured windows, or None if the run did not report each."""
+    step_s = np.concatenate([window["steps_s"] for window in windows])
+    return step_s if len(step_s) == sum(window["num_steps"] for window in windows) else None
 
 
 def summarize_quality(evaluations: pd.DataFrame, metric: str) -> dict[tuple, dict]:

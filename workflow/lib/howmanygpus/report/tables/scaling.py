@@ -1,6 +1,10 @@
 """
 Throughput of each configuration over its repeats, and its speed-up along each scaling curve.
 
+Columns that end in `_low` and `_high` are confidence intervals, see report.intervals: of the median rate, and of
+speed-ups as ratios of medians. `group` numbers the configurations of one device count of a curve, see report.ties: 1
+for the fastest and all that their repeats do not tell from it. It is empty without repeats.
+
 There are two baselines. `speedup` compares a framework with itself on the smallest device count of the curve.
 `speedup_over_best` compares it with the fastest framework on one device, on the same curve.
 
@@ -11,11 +15,14 @@ They share their baseline, on the smallest number of nodes that can have it: one
 `per_device_batch_size: max`, it is the largest batch of each framework, whatever its number.
 """
 
+import numpy as np
 import pandas as pd
 
+from howmanygpus.report.intervals import median_interval, ratio_interval
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import name_count
+from howmanygpus.report.ties import collect_samples, group_ties, measure_scatter
 
 READS = ("runs",)
 IS_MERGED = True
@@ -23,11 +30,16 @@ CURVE = ["study", "dataset", "model", "framework", "variant", "input", "precisio
 COLUMNS = [
     *(*CURVE, "placement"),
     *("scaling_mode", "fixed_batch_size", "num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"),
-    *("images_per_s_median", "images_per_s_min", "images_per_s_max"),
+    *("images_per_s_median", "images_per_s_min", "images_per_s_max", "images_per_s_low", "images_per_s_high"),
     *("num_planned", "num_repeats", "num_failed", "num_disturbed"),
-    *("baseline_num_nodes", "baseline_num_gpus", "speedup", "scaling_efficiency", "baseline_machinery"),
-    *("best_one_device", "speedup_over_best", "curve"),
+    *("baseline_num_nodes", "baseline_num_gpus", "speedup", "speedup_low", "speedup_high", "scaling_efficiency"),
+    *("baseline_machinery", "best_one_device"),
+    *("speedup_over_best", "speedup_over_best_low", "speedup_over_best_high", "curve", "group"),
 ]
+CONFIGURATION = [*CURVE, "placement", "num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"]
+"""Columns that name a configuration here and in the table runs."""
+POINT = ["study", "dataset", "model", "input", "curve", "num_gpus"]
+"""Columns that name a device count of a curve, whose configurations are grouped."""
 FIXED = {"weak": "per_device_batch_size", "strong": "global_batch_size"}
 """The batch size that each scaling mode keeps constant along a curve."""
 SERIES = ["framework", "variant", "precision", "device"]
@@ -50,8 +62,11 @@ def name_curve(scaling_mode: str, fixed_batch_size: int) -> str:
 
 def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
     """One row per configuration and scaling mode. runs: the table of that name."""
-    table = compute_scaling(runs[is_fair(runs)], plan["curves"], plan.get("machinery", {}))
-    return name_largest(table, plan.get("largest", []), plan["config"]) if "largest" in plan else table
+    fair = runs[is_fair(runs)]
+    table = compute_scaling(fair, plan["curves"], plan.get("machinery", {}))
+    if "largest" in plan:
+        table = add_groups(name_largest(table, plan["largest"], plan["config"]), fair)
+    return table
 
 
 def flag_outcomes(runs: pd.DataFrame) -> pd.DataFrame:
@@ -97,13 +112,43 @@ def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery:
     table = pd.concat(frames).groupby(configurations, sort=False).agg(**OVER_REPEATS).reset_index()
     modes, sizes = table["scaling_mode"], table["fixed_batch_size"]
     table["curve"] = [name_curve(mode, size) for mode, size in zip(modes, sizes, strict=True)]
-    return add_speedup_over_best(add_speedup(table, machinery))[COLUMNS]
+    rates = list_rates(table, runs)
+    table[["images_per_s_low", "images_per_s_high"]] = [median_interval(each) for each in rates]
+    table = add_speedup_over_best(add_speedup(table, machinery, rates), rates)
+    return add_groups(table, runs)[COLUMNS]
 
 
-def add_speedup(table: pd.DataFrame, machinery: dict[str, dict]) -> pd.DataFrame:
+def list_rates(table: pd.DataFrame, runs: pd.DataFrame) -> list[np.ndarray]:
+    """Return the rates of the repeats of each row of the table."""
+    samples = collect_samples(runs, CONFIGURATION, "images_per_s")
+    return [samples.get(key, np.array([])) for key in table[CONFIGURATION].itertuples(index=False, name=None)]
+
+
+def add_groups(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Add the group of each row with a rate. runs: the table of that name, whose repeats say how much rates scatter."""
+    scatter = measure_scatter(collect_samples(runs, CONFIGURATION, "images_per_s").values())
+    rates, groups = list_rates(table, runs), pd.Series(pd.NA, table.index, dtype="Int64")
+    for positions in table.groupby(POINT, sort=False).indices.values():
+        known = [position for position in positions if len(rates[position])]
+        if len(known) == 1 or not np.isnan(scatter):
+            groups.iloc[known] = group_ties([rates[position] for position in known], scatter)
+    return table.assign(group=groups)
+
+
+def list_repeats(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per repeat with a rate of configurations that have several, with the table's columns.
+
+    table: rows of the table scaling, with further columns. runs: the table of that name, which adds images_per_s and
+    is_outlier.
+    """
+    rates = runs.loc[runs["images_per_s"].notna(), [*CONFIGURATION, "images_per_s", "is_outlier"]]
+    return table[table["num_repeats"] > 1].merge(rates, on=CONFIGURATION)
+
+
+def add_speedup(table: pd.DataFrame, machinery: dict[str, dict], rates: list[np.ndarray]) -> pd.DataFrame:
     """Add the speed-up of each configuration over the same framework on the smallest device count of its curve.
 
-    Numbers of nodes that cannot have this count are no baseline.
+    Numbers of nodes that cannot have this count are no baseline. rates: those of the repeats of each row.
     """
     curve = table.groupby([*CURVE, "scaling_mode", "fixed_batch_size"]).ngroup()
     table["baseline_num_gpus"] = table["num_gpus"].groupby(curve).transform("min")
@@ -113,6 +158,9 @@ def add_speedup(table: pd.DataFrame, machinery: dict[str, dict]) -> pd.DataFrame
     table["baseline_num_nodes"] = fewest.fillna(of_any).astype(int)
     baseline = table["images_per_s_median"].where(is_baseline(table)).groupby(curve).transform("first")
     table["speedup"] = table["images_per_s_median"] / baseline
+    of_baseline = {curve.iloc[position]: rates[position] for position in np.flatnonzero(is_baseline(table))}
+    intervals = [compare_rates(own, of_baseline[each]) for own, each in zip(rates, curve, strict=True)]
+    table[["speedup_low", "speedup_high"]] = intervals
     table["scaling_efficiency"] = table["speedup"] / (table["num_gpus"] / table["baseline_num_gpus"])
     has_one = table["baseline_num_gpus"] == 1
     pairs = zip(table["variant"], table["framework"], strict=True)
@@ -126,17 +174,25 @@ def is_baseline(table: pd.DataFrame) -> pd.Series:
     return (table["num_gpus"] == table["baseline_num_gpus"]) & (table["num_nodes"] == table["baseline_num_nodes"])
 
 
-def add_speedup_over_best(table: pd.DataFrame) -> pd.DataFrame:
+def compare_rates(rates: np.ndarray, baseline: np.ndarray) -> tuple[float, float]:
+    """Return the interval of the ratio of median rates. A configuration is exactly as fast as itself."""
+    return (1.0, 1.0) if rates is baseline and len(rates) else ratio_interval(rates, baseline)
+
+
+def add_speedup_over_best(table: pd.DataFrame, rates: list[np.ndarray]) -> pd.DataFrame:
     """Add the speed-up over the fastest one-device run of any framework, and the name of that framework.
 
     The batch, variant, input, precision and device are the same. A framework with a failed repeat on one device is no
-    baseline.
+    baseline. rates: those of the repeats of each row.
     """
     same = [name for name in CURVE if name != "framework"] + ["scaling_mode", "fixed_batch_size"]
     alone = table[(table["num_gpus"] == 1) & (table["num_failed"] == 0) & table["images_per_s_median"].notna()]
     best = alone.sort_values("images_per_s_median", ascending=False).drop_duplicates(same)
-    best = best[[*same, "framework", "images_per_s_median"]]
+    best = best[[*same, "framework", "images_per_s_median"]].assign(best_row=best.index)
     best = best.rename(columns={"framework": "best_one_device", "images_per_s_median": "best_rate"})
     table = table.merge(best, on=same, how="left")
     table["speedup_over_best"] = table["images_per_s_median"] / table["best_rate"]
+    of_best = [np.array([]) if pd.isna(row) else rates[int(row)] for row in table["best_row"]]
+    intervals = [compare_rates(own, other) for own, other in zip(rates, of_best, strict=True)]
+    table[["speedup_over_best_low", "speedup_over_best_high"]] = intervals
     return table

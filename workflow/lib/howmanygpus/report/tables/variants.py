@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.equivalence import compare_means
+from howmanygpus.report.intervals import ratio_interval
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.published import is_fair
+from howmanygpus.report.ties import collect_samples
 
 READS = ("runs",)
 IS_MERGED = True
@@ -14,6 +16,7 @@ CONFIGURATION += ["placement", "num_nodes", "num_gpus", "per_device_batch_size"]
 COLUMNS = [
     *CONFIGURATION,
     *("variant", "base_variant", "base_images_per_s", "images_per_s", "throughput_ratio"),
+    *("throughput_ratio_low", "throughput_ratio_high"),
     *("num_repeats", "num_failed", "num_disturbed"),
     *("quality_metric", "base_quality", "quality", "quality_of_guess", "quality_difference"),
     *("difference_low", "difference_high", "quality_margin", "same_quality"),
@@ -28,12 +31,14 @@ def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
 def compute_variants(runs: pd.DataFrame, variants: list[str], margin: float) -> pd.DataFrame:
     """One row per configuration and variant. The first variant is the base and has no rows.
 
-    runs: the table of that name; variants: names in the order of the config. Rates are medians over the repeats;
-    quality is the mean over the repeats at the end of training. same_quality says whether the means are the same
-    within the margin, see report.equivalence, and is empty if no run was evaluated; difference_low and difference_high
-    are the confidence interval of their difference. num_disturbed counts the repeats of both.
+    runs: the table of that name; variants: names in the order of the config. Rates are medians over the repeats, and
+    throughput_ratio_low and throughput_ratio_high the confidence interval of their ratio, see report.intervals. Quality
+    is the mean over the repeats at the end of training. same_quality says whether the means are the same within the
+    margin, see report.equivalence, and is empty if no run was evaluated; difference_low and difference_high are the
+    confidence interval of their difference. num_disturbed counts the repeats of both.
     """
     configurations = summarize_configurations(runs)
+    rates = collect_samples(runs, ["variant", *CONFIGURATION], "images_per_s")
     spread, freedom = pool_spread_of_seeds(runs[runs["status"] == "completed"])
     metric = runs["quality_metric"].dropna()
     base, *others = variants
@@ -46,7 +51,8 @@ def compute_variants(runs: pd.DataFrame, variants: list[str], margin: float) -> 
             continue
         difference, repeats = other["quality"] - one["quality"], (int(one["repeats"]), int(other["repeats"]))
         low, high, same = compare_means(difference, spread, freedom, repeats, margin)
-        values = [variant, base, one["rate"], other["rate"], other["rate"] / one["rate"]]
+        interval = ratio_interval(rates[variant, *configuration], rates[base, *configuration])
+        values = [variant, base, one["rate"], other["rate"], other["rate"] / one["rate"], *interval]
         values += [int(other["completed"]), int(other["failed"]), int(one["disturbed"] + other["disturbed"])]
         values += [metric.iloc[0] if len(metric) else None, one["quality"], other["quality"]]
         values += [other["guess"], difference]

@@ -30,6 +30,7 @@ class ChainerMn(StepwiseBackend):
         # Chainer has no switch for TF32, which cuDNN and cuBLAS would choose.
         os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
         self.is_cuda, self._accumulate = spec.device_kind == "cuda", spec.accumulate
+        self._exchanges = spec.exchanges
         if self.is_cuda:
             require_cudnn()
         self.communicator = chainermn.create_communicator("pure_nccl" if self.is_cuda else "naive")
@@ -71,7 +72,8 @@ class ChainerMn(StepwiseBackend):
         else:
             losses = self._add_gradients(images, labels)
         self._copier.record_use()
-        self.multi_node_optimizer.update()
+        optimizer = self.multi_node_optimizer if self._exchanges else self.optimizer.optimizer
+        optimizer.update()
         self._losses += losses
         if hasattr(self.network.model, "image_keys"):
             self.network.model.image_keys.steps += 1
@@ -133,9 +135,8 @@ class ChainerMn(StepwiseBackend):
         return {"chainer": chainer.__version__, "numpy": np.__version__}
 
     def settings(self) -> dict[str, str]:
-        return describe_settings(self.optimizer.optimizer, self.is_cuda) | {
-            "exchange": f"ChainerMN, {type(self.communicator).__name__}"
-        }
+        exchange = f"ChainerMN, {type(self.communicator).__name__}" if self._exchanges else "none, Chainer's optimizer"
+        return describe_settings(self.optimizer.optimizer, self.is_cuda) | {"exchange": exchange}
 
     def device_model(self) -> str | None:
         if not self.is_cuda:

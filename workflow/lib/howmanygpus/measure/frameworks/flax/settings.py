@@ -14,9 +14,15 @@ def describe_settings(spec: RunSpec, devices: list[jax.Device]) -> dict[str, str
         "execution": "jax.jit (XLA)",
         "layout": "NHWC in the model; XLA chooses that of the device",
         "optimizer": f"optax.{spec.optimizer.name}, in the compiled step",
-        "exchange": "jax.lax.pmean under shard_map" if spec.num_gpus > 1 else "none, one device",
+        "exchange": describe_exchange(spec),
     }
     return settings | (describe_cpu(devices) if devices[0].platform == "cpu" else describe_cuda(devices[0]))
+
+
+def describe_exchange(spec: RunSpec) -> str:
+    if not spec.exchanges:
+        return "none, each device updates its own parameters"
+    return "jax.lax.pmean under shard_map" if spec.num_gpus > 1 else "none, one device"
 
 
 def describe_cuda(device: jax.Device) -> dict[str, str]:

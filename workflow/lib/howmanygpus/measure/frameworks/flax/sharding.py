@@ -56,10 +56,12 @@ class JaxSharding(StepwiseBackend):
         copies = jax.tree.map(lambda array: np.stack([array] * spec.num_gpus), statistics)
         self.statistics = jax.device_put(copies, self._sharded)
         on_shards = functools.partial(jax.shard_map, mesh=mesh)
+        # Without exchange each device's copy of the parameters differs, which JAX would refuse to call one array.
         step = on_shards(
             self._step_on_shard,
             in_specs=(EVERYWHERE, EVERYWHERE, SHARDED, SHARDED, SHARDED),
             out_specs=(EVERYWHERE, EVERYWHERE, SHARDED, EVERYWHERE),
+            check_vma=spec.exchanges,
         )
         self._step = jax.jit(step, donate_argnums=(0, 1, 2))
         self._average = jax.jit(
@@ -91,7 +93,8 @@ class JaxSharding(StepwiseBackend):
         if self.spec.accumulate > 1:
             differentiate = accumulate(differentiate, parameters, self.spec.accumulate)
         (loss, new_statistics), gradients = differentiate(own_statistics, images, labels)
-        gradients, loss = jax.lax.pmean((gradients, loss), DEVICE_AXIS)
+        if self.spec.exchanges:
+            gradients, loss = jax.lax.pmean((gradients, loss), DEVICE_AXIS)
         updates, optimizer_state = self.optimizer.update(gradients, optimizer_state, parameters)
         new_statistics = jax.tree.map(lambda array: array[None], new_statistics)
         return optax.apply_updates(parameters, updates), optimizer_state, new_statistics, loss

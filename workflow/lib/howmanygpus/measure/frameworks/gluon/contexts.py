@@ -54,7 +54,8 @@ class MxnetGluon(StepwiseBackend):
         if self.servers:
             self.rank, self.num_processes = self.servers.rank, self.servers.num_processes
         # With a kvstore of None the trainer only updates: each context keeps its own gradient until the servers sum.
-        kvstore = None if self.servers else "device"
+        self._trainer_sums = spec.exchanges and not self.servers
+        kvstore = "device" if self._trainer_sums else None
         self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore=kvstore)
         self._trained = list(trained.values())
         if spec.accumulate > 1:
@@ -83,11 +84,12 @@ class MxnetGluon(StepwiseBackend):
         if hasattr(self.network.model, "image_keys"):
             self.network.model.image_keys.begin_step()
         losses = self._differentiate(batch) if self.spec.accumulate == 1 else self._add_gradients(batch)
-        if self.servers:
-            self.servers.sum_gradients(self._trained)
-            self.trainer.update(self.spec.global_batch_size)
-        else:
+        if self._trainer_sums:
             self.trainer.step(self.spec.global_batch_size)
+        else:
+            if self.servers and self.spec.exchanges:
+                self.servers.sum_gradients(self._trained)
+            self.trainer.update(self.spec.global_batch_size)
         self._losses.append(losses)
 
     def _differentiate(self, batch: list[tuple[mx.nd.NDArray, mx.nd.NDArray]]) -> list[mx.nd.NDArray]:
@@ -175,10 +177,11 @@ class MxnetGluon(StepwiseBackend):
         return {"mxnet": mx.__version__, "numpy": np.__version__}
 
     def settings(self) -> dict[str, str]:
-        kvstore = self.servers.store if self.servers else self.trainer._kvstore
+        kvstore = self.servers.store if self.servers and self.spec.exchanges else self.trainer._kvstore
         described = describe_settings(self.network, self.optimizer.optimizer, self.spec)
         described["optimizer"] += ", on the kvstore" if self.trainer._update_on_kvstore else ", on each context"
-        return described | {"exchange": f"kvstore {kvstore.type}" if kvstore else "none, one context"}
+        without = "one context" if self.spec.exchanges else "each context updates by its own gradient"
+        return described | {"exchange": f"kvstore {kvstore.type}" if kvstore else f"none, {without}"}
 
     def close(self) -> None:
         if self.servers:

@@ -44,7 +44,8 @@ class HorovodKeras(HorovodKerasBackend, FitBackend):
         self.set_up(spec, data, weights)
         compression = COMPRESSIONS[spec.gradient_compression]
         average = functools.partial(distributed, compression=compression)
-        optimizer = build_optimizer(spec, learning_rates, self.model, average)
+        options = {"adapt": average} if spec.exchanges else {}
+        optimizer = build_optimizer(spec, learning_rates, self.model, **options)
         self.start_from_first(optimizer)
         # Keras compiles by XLA on one GPU, which cannot compile a step that contains Horovod's operation.
         self.compile(optimizer, jit_compile=False)

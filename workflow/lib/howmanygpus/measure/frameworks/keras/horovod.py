@@ -6,6 +6,8 @@ BatchNorm is local to each process; evaluation uses the mean of the processes' r
 a TensorFlow program.
 """
 
+import functools
+
 import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
@@ -34,9 +36,11 @@ class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
     @tf.function(autograph=False)  # nothing needs AutoGraph, which would take seconds for Horovod's code
     def _take_step(self, images, labels):
         variables, compression = self.model.trainable_variables, COMPRESSIONS[self.spec.gradient_compression]
-        if self.spec.accumulate > 1:
-            loss, sums = sum_over_parts(self._compute_part, images, labels, self.spec.accumulate)
-            gradients = [hvd.allreduce(gradient, op=hvd.Average, compression=compression) for gradient in sums]
+        if self.spec.accumulate > 1 or not self.spec.exchanges:
+            loss, gradients = sum_over_parts(self._compute_part, images, labels, self.spec.accumulate)
+            if self.spec.exchanges:
+                average = functools.partial(hvd.allreduce, op=hvd.Average, compression=compression)
+                gradients = [average(gradient) for gradient in gradients]
             self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
             return loss
         with tf.GradientTape() as tape:

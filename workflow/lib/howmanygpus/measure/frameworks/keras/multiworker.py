@@ -85,9 +85,9 @@ class TensorflowMultiworker(TensorflowMirrored):
             for statistic in (layer.moving_mean, layer.moving_variance):
                 statistic.assign(self.sum_over_ranks(statistic.numpy()) / self.num_processes)
 
-    def settings(self) -> dict[str, str]:
+    def _describe_exchange(self) -> str:
         how = self.strategy.extended._communication_options.implementation.value
-        return super().settings() | {"exchange": f"MultiWorkerMirroredStrategy, {how}"}
+        return f"MultiWorkerMirroredStrategy, {how}" if self.spec.exchanges else super()._describe_exchange()
 
     def close(self) -> None:
         """Wait for the others: a worker that leaves before they have finished breaks their last collective."""

@@ -10,6 +10,7 @@ import tensorflow as tf
 from howmanygpus.measure.frameworks.keras.copying import Copier
 from howmanygpus.measure.frameworks.keras.family import KerasBackend, build_optimizer, list_batchnorms, map_variables
 from howmanygpus.measure.input.prepared import PreparedData
+from howmanygpus.measure.loop.backend import UnsupportedError
 from howmanygpus.measure.models.initialization import is_trainable
 from howmanygpus.measure.spec import RunSpec
 
@@ -60,12 +61,28 @@ def average_statistics(strategy: tf.distribute.Strategy, model: keras.Model) -> 
             statistic.assign(tf.add_n([tf.identity(replica) for replica in replicas]) / len(replicas))
 
 
+def without_exchange(optimizer_class: type) -> type:
+    """Return a subclass whose replicas each update their own variables by their own gradients.
+
+    Keras 3 has no option for it. Raises UnsupportedError if Keras no longer has the method that sums the gradients.
+    """
+    if not hasattr(optimizer_class, "_all_reduce_sum_gradients"):
+        raise UnsupportedError(f"Keras {keras.__version__} sums gradients in another way than Keras 3.15 does")
+
+    class Alone(optimizer_class):
+        def _all_reduce_sum_gradients(self, grads_and_vars):
+            return grads_and_vars
+
+    return Alone
+
+
 class MirroredBackend(KerasBackend):
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
         self.strategy = self.build_strategy(spec)
         with self.strategy.scope():
             self.set_up(spec, data, weights)
-            self.prepare_training(build_optimizer(spec, learning_rates, self.model))
+            options = {} if spec.exchanges else {"adapt": without_exchange}
+            self.prepare_training(build_optimizer(spec, learning_rates, self.model, **options))
         self._predict = tf.function(self._compute_logits)
         self._predict_on_all = tf.function(lambda images: self.strategy.run(self._compute_logits, (images,)))
 
@@ -83,10 +100,14 @@ class MirroredBackend(KerasBackend):
         average_statistics(self.strategy, self.model)
 
     def settings(self) -> dict[str, str]:
-        exchange = "none, one replica"
-        if self.strategy.num_replicas_in_sync > 1:
-            exchange = f"MirroredStrategy, {type(self.strategy.extended._cross_device_ops).__name__}"
-        return super().settings() | {"exchange": exchange}
+        return super().settings() | {"exchange": self._describe_exchange()}
+
+    def _describe_exchange(self) -> str:
+        if not self.spec.exchanges:
+            return "none, each replica updates its own variables"
+        if self.strategy.num_replicas_in_sync == 1:
+            return "none, one replica"
+        return f"MirroredStrategy, {type(self.strategy.extended._cross_device_ops).__name__}"
 
     def replicas(self) -> list[dict[str, np.ndarray]]:
         local = self.strategy.experimental_local_results

@@ -2,7 +2,8 @@
 PyTorch DistributedDataParallel: one process per device; NCCL on GPUs, gloo on CPUs.
 
 BatchNorm is local to each process; evaluation uses the mean of the processes' running statistics. Gradients are
-exchanged as they are, or compressed by hooks that are part of PyTorch.
+exchanged as they are, or compressed by hooks that are part of PyTorch. Without exchange, all steps are in DDP's
+no_sync().
 
 The `best` tier leaves DDP out if there is nothing to exchange, and replays the compiled network as CUDA graphs then.
 CUDA graphs are not used with DDP, whose hooks take gradients in the middle of a replay, nor if gradients are
@@ -110,6 +111,8 @@ class PytorchDdp(TorchBackend):
         exchange = f"{dist.get_backend()}, buckets of {bucket_mib:g} MiB, compression {hook}"
         buffers = "broadcast in each step" if getattr(self.network, SYNC_BUFFERS) else "not broadcast"
         views = ", gradients are views of buckets" if self.network.gradient_as_bucket_view else ""
+        if not self.spec.exchanges:
+            exchange = "none, DistributedDataParallel.no_sync in each step"
         return super().settings() | {"exchange": f"{exchange}, buffers {buffers}{views}"}
 
     def close(self) -> None:

@@ -203,15 +203,20 @@ class TorchBackend(StepwiseBackend):
         self.optimizer.zero_grad()
         images, labels = batch.take()
         labels = labels if labels.is_floating_point() else labels.long()
-        if self.spec.accumulate == 1:
-            loss = self.compute_loss(images, labels)
-            self.scaler.scale(loss).backward()
-        else:
-            loss = self._add_gradients(images, labels)
+        with nullcontext() if self.spec.exchanges else self.without_exchange():
+            loss = self._differentiate(images, labels)
         self.step_optimizer()
         if hasattr(self.model, "image_keys"):
             self.model.image_keys.steps += 1
         self._losses.append(loss.detach())
+
+    def _differentiate(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Compute the gradients of a batch. Return its mean loss."""
+        if self.spec.accumulate > 1:
+            return self._add_gradients(images, labels)
+        loss = self.compute_loss(images, labels)
+        self.scaler.scale(loss).backward()
+        return loss
 
     def step_optimizer(self) -> None:
         """Update the weights, unless gradients overflowed in fp16."""

@@ -31,6 +31,8 @@ class HorovodPytorch(TorchBackend):
         # Horovod refuses tensors that are not contiguous. The images stay in channels_last under the `best` tier.
         self.network.to(memory_format=torch.contiguous_format)
         hvd.broadcast_parameters(self.network.state_dict(), root_rank=0)
+        if not spec.exchanges:
+            return
         # broadcast_optimizer_state would take a step with zero gradients to create a new optimizer's state. With weight
         # decay that step changes the weights, and it leaves Adam a step ahead.
         compression, names = COMPRESSIONS[spec.gradient_compression], self.network.named_parameters()
@@ -39,7 +41,7 @@ class HorovodPytorch(TorchBackend):
 
     def step_optimizer(self) -> None:
         """Update the weights. In fp16 the gradients are exchanged first, so that all processes skip the same steps."""
-        if not self.scaler.is_enabled():
+        if not (self.scaler.is_enabled() and self.spec.exchanges):
             return super().step_optimizer()
         self.optimizer.synchronize()
         self.scaler.unscale_(self.optimizer)

@@ -1,0 +1,306 @@
+"""Sentences and shares say what bends a curve, on records whose truth is known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from constructed import NO_EXCHANGE, RESIDENT_INPUT, Grid, Truth, find_row, make_tables
+from howmanygpus.measure.host.samples import COLUMNS as SAMPLES
+from howmanygpus.report.answer.why import MAX_CURVES_NAMED, describe_causes
+from howmanygpus.report.shares import BASE, END, LOSS, UNEXPLAINED, compute_shares
+
+USUAL = Grid()
+SHARE = 0.02
+"""Tolerance of shares. Five repeats that differ by 1 % give them to about 1 %."""
+
+
+def explain(tmp_path, truth, grid=USUAL, num_gpus=8, **same):
+    return find_row(make_tables(tmp_path, truth, grid), num_gpus, **same)
+
+
+def lost(row):
+    return {name: row[f"{name}_frac"] for name in ("loss", "input", "exchange", "imbalance", "unexplained")}
+
+
+def test_a_linear_curve_loses_nothing(tmp_path):
+    row = explain(tmp_path, Truth(noise=0.01))
+    assert row["sentence"].startswith("pytorch_ddp loses nothing that its repeats tell from zero at 8 devices (")
+    assert pd.isna(row["causes"]) and pd.isna(row["remedy"])
+    assert lost(row) == pytest.approx(dict.fromkeys(lost(row), 0.0), abs=SHARE)
+
+
+def test_input_is_named_with_the_loaders_rate_and_the_workers_that_would_do(tmp_path):
+    truth = Truth(noise=0.01, worker_s=lambda run: 0.0008 if run.num_gpus == 1 else 0.0016)
+    row = explain(tmp_path, truth)
+    assert row["causes"] == "input" and row["input_from"] == "control runs"
+    assert row["loss_frac"] == pytest.approx(1 - 1 / 1.6, abs=SHARE)
+    assert row["input_frac"] == pytest.approx(0.6 / 1.6, abs=SHARE) and abs(row["unexplained_frac"]) < SHARE
+    assert row["loader_images_per_s_per_worker"] == pytest.approx(1 / 0.0016)
+    assert row["wanted_images_per_s_per_device"] == pytest.approx(1000, rel=SHARE)
+    assert (
+        "% input (the loader gives 625 images/s per worker and has 1 worker per device, a device wants"
+        in row["sentence"]
+    )
+    assert row["remedy"] == "loader_workers: 2 instead of 1, for which each device has 4 cores"
+
+
+def test_the_wait_for_batches_tells_input_without_controls(tmp_path):
+    truth = Truth(noise=0.01, worker_s=lambda run: 0.0008 if run.num_gpus == 1 else 0.0016)
+    row = explain(tmp_path, truth, Grid(diagnoses=False))
+    assert row["causes"] == "input" and row["input_from"] == "waits for batches"
+    assert row["input_frac"] == pytest.approx(0.6 / 1.6, abs=SHARE)
+    assert "no run without exchange at 8 devices" in row["not_known"] and "diagnose: true adds" in row["sentence"]
+
+
+def test_exchange_is_named_and_a_larger_batch_that_was_measured_is_the_remedy(tmp_path):
+    truth = Truth(noise=0.01, exchange_s=lambda run: 0.016)
+    tables = make_tables(tmp_path, truth, Grid(batches=(32, 128)))
+    row = find_row(tables, 8, per_device_batch_size=32)
+    assert row["causes"] == "exchange"
+    assert row["exchange_frac"] == pytest.approx(0.016 / 0.048, abs=SHARE) and abs(row["unexplained_frac"]) < SHARE
+    assert row["remedy"] == "a larger batch: 128 images per device lose 11 %"
+    assert row["sentence"].startswith("pytorch_ddp (weak scaling, 32 images per device) loses 3")
+
+
+def test_a_slow_process_is_named_with_its_host_and_is_no_exchange(tmp_path):
+    grid = Grid(nodes=lambda count: (2,) if count == 8 else (1,))
+    row = explain(tmp_path, Truth(noise=0.01, slow={5: 1.3}), grid)
+    assert row["causes"] == "imbalance" and row["slow_process"] == "5@n2"
+    assert row["imbalance_frac"] == pytest.approx(0.3 / 1.3, abs=SHARE) and abs(row["exchange_frac"]) < SHARE
+    assert row["slow_frac"] == pytest.approx(0.3, abs=SHARE)
+    assert "a slow process (rank 5 on n2 takes 30 % longer than the faster half)" in row["sentence"]
+    assert row["remedy"] == "another device or host for rank 5 on n2"
+
+
+def test_two_slow_processes_of_four_are_found(tmp_path):
+    row = explain(tmp_path, Truth(noise=0.01, slow={2: 1.3, 3: 1.3}), Grid(counts=(1, 4)), num_gpus=4)
+    assert row["causes"] == "imbalance" and row["imbalance_frac"] == pytest.approx(0.3 / 1.3, abs=SHARE)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chance_makes_no_process_slow(tmp_path, seed):
+    """Processes that differ by chance have another slowest one in each repeat."""
+    random = np.random.default_rng(seed)
+
+    def jitter(run):
+        if run.control != NO_EXCHANGE:
+            return {}
+        seconds = 1.28 * (1 + 0.02 * random.standard_normal(run.num_gpus))
+        return {"processes": [{"rank": i, "hostname": "n1", "measured_s": s} for i, s in enumerate(seconds)]}
+
+    row = explain(tmp_path, Truth(noise=0.005, seed=seed, changes=jitter))
+    assert pd.isna(row["causes"]) and abs(row["imbalance_frac"]) < SHARE
+
+
+def test_a_throttled_device_is_named_with_its_host(tmp_path):
+    def sample(run):
+        def line(time_s, device):
+            is_hot = run.num_gpus == 8 and device == 3
+            values = {"time_s": time_s, "node": 0, "device": f"GPU-{device}", "sm_clock_mhz": 900 if is_hot else 1800}
+            values["throttle_reasons"] = "hw_thermal_slowdown" if is_hot else ""
+            return ",".join(str(values.get(name, "")) for name in SAMPLES)
+
+        return [line(time_s / 10, device) for time_s in range(80, 200) for device in range(run.num_gpus)]
+
+    telemetry = {"telemetry": {"interval_s": 0.1, "problem": None, "missing": {}, "of_board": {}, "core_frac": 0.0}}
+    truth = Truth(noise=0.01, slow={3: 2.0}, telemetry=sample, changes=lambda run: telemetry)
+    row = explain(tmp_path, truth, Grid(kind="cuda", repeats=3))
+    assert row["causes"] == "imbalance" and row["slow_process"] == "3@n1"
+    assert "GPU-3 of n1 was throttled in 100 % of the time at 8 devices (hw_thermal_slowdown)." in row["sentence"]
+    assert "cooling or power of the throttled device" in row["remedy"]
+
+
+def test_a_drift_of_the_rates_is_said_beside_the_loss(tmp_path):
+    """Rates fall from repeat to repeat, as the clock of a warm processor does."""
+    truth = Truth(
+        factor=lambda run: 1 + 0.04 * run.repeat,
+        exchange_s=lambda run: 0.016,
+        changes=lambda run: {"started_at": f"2026-01-01T{run.repeat:02}:{run.num_gpus:02}:00+00:00"},
+    )
+    row = explain(tmp_path, truth)
+    assert row["causes"] == "exchange" and "The rates of the study drift by -1" in row["sentence"]
+
+
+def test_an_outlier_is_counted_and_moves_no_share(tmp_path):
+    def is_off(run):
+        return run.num_gpus == 8 and not run.control and run.repeat == 2
+
+    truth = Truth(noise=0.005, exchange_s=lambda run: 0.016, factor=lambda run: 2.0 if is_off(run) else 1.0)
+    row = explain(tmp_path, truth)
+    assert row["exchange_frac"] == pytest.approx(1 / 3, abs=SHARE) and row["loss_frac"] == pytest.approx(
+        1 / 3, abs=SHARE
+    )
+    assert "1 of 5 repeats at 8 devices is an outlier." in row["sentence"]
+
+
+def test_two_causes_are_named_the_larger_one_first(tmp_path):
+    truth = Truth(noise=0.01, exchange_s=lambda run: 0.004, slow={1: 1.2})
+    row = explain(tmp_path, truth)
+    assert row["causes"] == "imbalance, exchange"
+    end_s = 1.2 + 0.125
+    assert row["exchange_frac"] == pytest.approx(0.125 / end_s, abs=SHARE)
+    assert row["imbalance_frac"] == pytest.approx(0.2 / end_s, abs=SHARE)
+
+
+def test_causes_that_hide_each_other_leave_a_rest_that_is_said(tmp_path):
+    """The loader is as slow as computation with exchange, so that leaving out one of them gains nothing."""
+    truth = Truth(noise=0.005, worker_s=lambda run: 0.0008 * run.num_gpus**0.2, exchange_s=lambda run: 0.00676)
+    row = explain(tmp_path, truth)
+    assert row["unexplained_frac"] > 0.1 and row["loss_frac"] == pytest.approx(1 - 1 / 1.2125, abs=SHARE)
+    assert "With resident input it still loses" in row["sentence"]
+
+
+def test_noise_as_large_as_the_effect_names_no_cause(tmp_path):
+    named = 0
+    for seed in range(8):
+        truth = Truth(noise=0.1, seed=seed, exchange_s=lambda run: 0.0016)
+        row = explain(tmp_path / str(seed), truth, Grid(counts=(1, 4)), num_gpus=4)
+        named += pd.notna(row["causes"])
+    assert named <= 2
+
+
+def test_evaluation_is_in_no_rate_and_gets_a_sentence_of_its_own(tmp_path):
+    row = explain(tmp_path, Truth(noise=0.005, startup_s=0.1, evaluation_s=lambda run: 0.2 * run.num_gpus))
+    assert "loses nothing" in row["sentence"] and row["evaluation_wall_frac"] > 0.3
+    assert "is evaluation" in row["wall_sentence"] and "no rate includes it" in row["wall_sentence"]
+    assert "start-up" not in row["wall_sentence"]
+
+
+def test_start_up_gets_a_sentence_if_it_takes_most_of_a_run(tmp_path):
+    row = explain(tmp_path, Truth(noise=0.005, startup_s=30.0))
+    assert "is start-up and first step" in row["wall_sentence"]
+
+
+def test_repeats_that_are_missing_or_failed_are_counted(tmp_path):
+    def status(run):
+        if run.control or run.num_gpus < 8:
+            return "completed"
+        return {1: "diverged", 2: "missing"}.get(run.repeat, "completed")
+
+    row = explain(tmp_path, Truth(noise=0.01, status=status, exchange_s=lambda run: 0.016))
+    assert row["causes"] == "exchange" and row["num_repeats"] == 3
+    assert "Only 3 of 5 repeats at 8 devices have a rate (1 diverged, 1 missing)." in row["sentence"]
+
+
+def test_an_end_without_a_rate_is_named_and_the_next_one_explained(tmp_path):
+    truth = Truth(noise=0.01, status=lambda run: "out_of_memory" if run.num_gpus == 8 else "completed")
+    tables = make_tables(tmp_path, truth, Grid(counts=(1, 4, 8)))
+    assert find_row(tables, 8)["sentence"] == "pytorch_ddp has no rate at 8 devices (of 5 runs: 5 out of memory)."
+    (line,) = describe_causes(tables["explanations"])
+    assert line.startswith("pytorch_ddp has no rate at 8 devices") and "at 4 devices" in line
+
+
+def test_a_baseline_without_a_rate_explains_nothing(tmp_path):
+    row = explain(tmp_path, Truth(status=lambda run: "out_of_memory" if run.num_gpus == 1 else "completed"))
+    assert (
+        "loss at 8 devices is not known; its baseline, 1 device, has no rate (of 5 runs: 5 out of memory)"
+        in row["sentence"]
+    )
+    assert pd.isna(row["loss_frac"]) and pd.isna(row["causes"])
+
+
+def test_one_repeat_has_no_interval(tmp_path):
+    row = explain(tmp_path, Truth(exchange_s=lambda run: 0.016), Grid(repeats=1))
+    assert row["causes"] == "exchange" and np.isnan(row["loss_frac_low"])
+    assert "loses 33 % at 8 devices, in one repeat and so without an interval: 33 % exchange" in row["sentence"]
+    row = explain(tmp_path / "small", Truth(exchange_s=lambda run: 0.001), Grid(repeats=1))
+    assert pd.isna(row["causes"]) and "loses no more than repeats usually differ by at 8 devices" in row["sentence"]
+
+
+def test_a_disturbed_baseline_is_the_doubt_of_a_superlinear_curve(tmp_path):
+    busy = {"disturbance": {"other_cpu_frac": 0.3, "other_gpu_processes": None}}
+    is_hit = lambda run: run.num_gpus == 1 and not run.control  # noqa: E731
+    truth = Truth(
+        noise=0.01, factor=lambda run: 1.3 if is_hit(run) else 1.0, changes=lambda run: busy if is_hit(run) else {}
+    )
+    row = explain(tmp_path, truth)
+    assert row["loss_frac"] == pytest.approx(-0.3, abs=SHARE)
+    assert "gains 30 ± " in row["sentence"] and "(superlinear)" in row["sentence"]
+    assert "5 of 5 repeats of the baseline, 1 device, were disturbed by other work" in row["sentence"]
+    assert row["remedy"] == "repeat the disturbed runs of the baseline" and row["remedy"] in row["sentence"]
+
+
+def test_controls_at_one_end_only_are_no_evidence(tmp_path):
+    def controls(run):
+        return (RESIDENT_INPUT, NO_EXCHANGE) if run.num_gpus == 8 else ()
+
+    truth = Truth(noise=0.01, exchange_s=lambda run: 0.016, worker_s=lambda run: 0.0012)
+    row = explain(tmp_path, truth, Grid(controls=controls))
+    assert row["input_from"] == "waits for batches" and row["exchange_frac"] > 0, "one device exchanges nothing"
+    row = explain(tmp_path / "two", truth, Grid(counts=(2, 8), controls=controls))
+    assert np.isnan(row["exchange_frac"]) and "no run without exchange at 2 devices" in row["not_known"]
+
+
+def test_a_control_that_cannot_be_done_says_why(tmp_path):
+    truth = Truth(
+        noise=0.01,
+        one_process=True,
+        exchange_s=lambda run: 0.016,
+        status=lambda run: "unsupported" if run.control == NO_EXCHANGE else "completed",
+    )
+    row = explain(tmp_path, truth)
+    assert np.isnan(row["exchange_frac"]) and pd.isna(row["causes"])
+    assert "it cannot leave the exchange out" in row["sentence"] and row["loss_frac"] == pytest.approx(1 / 3, abs=SHARE)
+    assert "diagnose: true adds" not in row["sentence"]
+
+
+def test_one_process_does_not_tell_its_devices_apart(tmp_path):
+    row = explain(tmp_path, Truth(noise=0.01, one_process=True, slow={1: 1.3}))
+    assert "one process drives all devices" in row["not_known"] and np.isnan(row["imbalance_frac"])
+    assert row["unexplained_frac"] == pytest.approx(0.3 / 1.3, abs=SHARE)
+
+
+def test_strong_scaling_has_smaller_batches_as_a_cause(tmp_path):
+    """Small batches take twice the time per image. The baseline's device has run with them too."""
+    truth = Truth(noise=0.01, factor=lambda run: 2.0 if run.per_device_batch_size == 32 else 1.0)
+    grid = Grid(counts=(1, 8), batches=(32, 256), is_strong=True)
+    rows = make_tables(tmp_path, truth, grid)
+    row = find_row(rows, 8, global_batch_size=256)
+    assert row["causes"] == "batch" and row["batch_frac"] == pytest.approx(0.5, abs=SHARE)
+    assert "smaller batches on each device (32 images)" in row["sentence"]
+    row = find_row(make_tables(tmp_path / "alone", truth, Grid(batches=(256,), is_strong=True)), 8)
+    assert np.isnan(row["batch_frac"]) and "no run of the baseline with 32 images per device" in row["not_known"]
+
+
+def test_fewer_nodes_are_the_remedy_if_they_were_faster(tmp_path):
+    truth = Truth(noise=0.01, exchange_s=lambda run: 0.002 if run.num_nodes == 1 else 0.02)
+    grid = Grid(counts=(1, 4), nodes=lambda count: (1, 2) if count == 4 else (1,))
+    tables = make_tables(tmp_path, truth, grid)
+    row = find_row(tables, 4, num_nodes=2)
+    assert row["causes"] == "exchange" and row["exchange_frac"] == pytest.approx(0.02 / 0.052, abs=SHARE)
+    assert row["sentence"].startswith("pytorch_ddp 2 nodes loses") or "of 2 nodes" in row["sentence"]
+    assert row["remedy"].startswith("fewer nodes: 4 devices of 1 node give 1.5")
+
+
+def test_controls_speak_for_the_first_variant_only(tmp_path):
+    truth = Truth(noise=0.01, exchange_s=lambda run: 0.016)
+    tables = make_tables(tmp_path, truth, Grid(variants=("base", "other")))
+    first, other = (find_row(tables, 8, variant=name) for name in ("base", "other"))
+    assert first["causes"] == "exchange" and first["sentence"].startswith("pytorch_ddp base loses")
+    assert pd.isna(other["causes"]) and np.isnan(other["exchange_frac"])
+    assert "control runs repeat the first variant" in other["not_known"]
+
+
+def test_nothing_is_known_of_a_program(tmp_path):
+    truth = Truth(noise=0.01, factor=lambda run: 1.0 + 0.05 * run.num_gpus)
+    tables = make_tables(tmp_path, truth, Grid(inputs=("program",), diagnoses=False))
+    row = find_row(tables, 8)
+    assert "nothing is known about why" in row["sentence"] and "diagnose" not in row["sentence"]
+    assert pd.isna(row["causes"]) and np.isnan(row["unexplained_frac"])
+
+
+def test_many_curves_are_counted_in_the_answer(tmp_path):
+    frameworks = tuple(f"framework{number}" for number in range(MAX_CURVES_NAMED + 2))
+    grid = Grid(counts=(1, 2), frameworks=frameworks, repeats=1, diagnoses=False)
+    lines = describe_causes(make_tables(tmp_path, Truth(), grid)["explanations"])
+    assert len(lines) == MAX_CURVES_NAMED + 2
+    assert lines[-2] == "The table explanations.tsv explains 2 more curves."
+    assert "start-up" in lines[-1] and "13 other curves" in lines[-1]
+    assert describe_causes(None) == []
+
+
+def test_shares_are_never_forced_to_add_up():
+    groups = {END: np.full(3, 2.0), BASE: np.full(3, 1.0), "end_alone": np.full(3, 0.8)}
+    shares = compute_shares(groups, {"exchange": {END: 1, "end_alone": -1}})
+    assert shares[LOSS].value == 0.5 and shares["exchange"].value == pytest.approx(0.6)
+    assert shares[UNEXPLAINED].value == pytest.approx(-0.1)

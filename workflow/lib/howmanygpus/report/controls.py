@@ -1,0 +1,109 @@
+"""The repeats of a configuration and of its control runs, and what these say about its processes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from howmanygpus.measure.spec import RESIDENT
+from howmanygpus.report.published import is_control, is_fair
+from howmanygpus.report.tables.scaling import CURVE
+
+RESIDENT_INPUT, NO_EXCHANGE, NO_EVALUATION = "resident_input", "no_exchange", "no_evaluation"
+"""Values of the column `control` of the table `runs`."""
+CONFIGURATION = ["placement", "num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"]
+
+SHARED = [*(name for name in CURVE if name not in ("variant", "input")), *CONFIGURATION]
+"""Columns that a control has in common with the run that it repeats."""
+
+
+def find_first_variant(plan: dict, runs: pd.DataFrame) -> str:
+    """Return the variant that control runs repeat: the first one of the study."""
+    variants = list(plan["config"].get("variants", {})) or list(runs.loc[is_fair(runs), "variant"])
+    return variants[0] if variants else ""
+
+
+class Repeats:
+    """The repeats of configurations, by what they leave out of their work.
+
+    first_variant: the one that control runs repeat.
+    """
+
+    def __init__(
+        self, runs: pd.DataFrame, phases: pd.DataFrame, first_variant: str, utilisation: pd.DataFrame | None = None
+    ):
+        """runs, phases, utilisation: the tables `runs`, `run_phases` and `utilisation`."""
+        names = ["framework", "variant", "input", "precision", "device", *CONFIGURATION, "repeat"]
+        self._runs = runs
+        for table in (phases, *(() if utilisation is None else (utilisation,))):
+            columns = [name for name in table if name not in self._runs or name in names]
+            self._runs = self._runs.merge(table[columns], on=names, how="left")
+        self.first_variant = first_variant
+        self.has_controls = bool(is_control(runs).any())
+        fair, controls = self._runs[is_fair(self._runs)], self._runs[is_control(self._runs)]
+        # One resident batch takes the place of all inputs.
+        inputs = controls["input"].where(controls["control"] != RESIDENT_INPUT, RESIDENT)
+        self._fair = split_rows(fair, [*CURVE, *CONFIGURATION])
+        self._controls = split_rows(controls.assign(input=inputs), ["control", "input", *SHARED])
+
+    def find(self, row: pd.Series, control: str = "") -> pd.DataFrame:
+        """Return all planned repeats of a configuration, or of one of its controls."""
+        if not control:
+            return self._fair.get(tuple(row[[*CURVE, *CONFIGURATION]]), self._runs[:0])
+        given = RESIDENT if control == RESIDENT_INPUT else row["input"]
+        if row["variant"] != self.first_variant:
+            return self._runs[:0]
+        return self._controls.get((control, given, *row[SHARED]), self._runs[:0])
+
+
+def is_independent(row: pd.Series) -> bool:
+    """Return whether each device of a configuration does a run of its own."""
+    return bool(row.get("independent") == 1)
+
+
+def split_rows(table: pd.DataFrame, columns: list[str]) -> dict[tuple, pd.DataFrame]:
+    """Return the rows with the same values of some columns, by these values."""
+    return {key: table.iloc[places] for key, places in table.groupby(columns, sort=False).indices.items()}
+
+
+def time_images(runs: pd.DataFrame) -> np.ndarray:
+    """Return the device-seconds per image of each repeat with a rate."""
+    rated = runs[runs["images_per_s"].notna()]
+    return (rated["num_gpus"] / rated["images_per_s"]).to_numpy(float)
+
+
+@dataclass(frozen=True)
+class Slowest:
+    """The slowest process of a configuration. name: rank@host. excess: see find_slowest.
+
+    is_slow: whether it is slower by more than twice the standard deviation of one process between repeats.
+    """
+
+    name: str
+    excess: np.ndarray
+    is_slow: bool
+
+
+def find_slowest(runs: pd.DataFrame) -> Slowest | None:
+    """Return the slowest process, and the part of its time by which it exceeds the faster half, by repeat.
+
+    The slowest of equal processes is always slower than the others. Which is the slowest, and which are the faster
+    half, is therefore taken from the other repeats, so that chance has no effect on the mean. With one repeat, or if
+    repeats had other hosts, it is taken from the same repeat. None without the times of several processes.
+    """
+    timed = runs[runs["processes_s"].notna()]
+    names = [str(text).split() for text in timed["processes"]]
+    seconds = [np.array(str(text).split(), float) for text in timed["processes_s"]]
+    if len(timed) < len(runs) or not names or min(map(len, names)) < 2:
+        return None
+    relative = [own / own.max() for own in seconds]
+    is_paired = len(names) > 1 and all(own == names[0] for own in names)
+    excess = []
+    for number, own in enumerate(relative):
+        others = [each for other, each in enumerate(relative) if other != number]
+        order = np.argsort(np.mean(others, axis=0) if is_paired else own)
+        excess.append(own[order[-1]] - own[order[: len(own) // 2]].mean())
+    overall = np.mean(relative, axis=0) if is_paired or len(names) == 1 else relative[-1]
+    scatter = float(np.sqrt(np.mean(np.var(relative, axis=0, ddof=1)))) if is_paired else 0.0
+    is_slow = float(np.median(excess)) > 2 * scatter
+    return Slowest(names[-1][int(np.argmax(overall))], np.array(excess), is_slow)

@@ -1,0 +1,291 @@
+"""Sentences that say why a curve bends, and remedies. The numbers come from tables.explanations."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from howmanygpus.report.drift import Drift
+from howmanygpus.report.outcomes import FEWEST
+from howmanygpus.report.rows import PROGRAM, name_count
+from howmanygpus.report.shares import LOSS, NAMED_FRAC, UNEXPLAINED, Share
+
+WALL_FRAC = 0.25
+"""Part of the wall time from which evaluation, or start-up with the first step, gets a sentence."""
+RESERVE = 1.1
+"""A loader whose workers could give this many times the rate that the devices want is not what they wait for."""
+IMAGE_FILES = ("png", "jpeg")
+THROTTLED_FRAC = 0.1
+"""Share of the measured time from which a throttled device is named."""
+HIDDEN_FRAC = 0.05
+"""Unexplained share from which the sentence says what is lost without each cause; causes may hide each other."""
+DIAGNOSE = "diagnose: true adds the runs with resident input and without exchange that would tell"
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a sentence is about.
+
+    line: name of the curve. end, base: rows of `scaling`. diagnoses: the study's key. drift: of the study's rates.
+    """
+
+    line: str
+    end: pd.Series
+    base: pd.Series
+    diagnoses: bool
+    drift: Drift | None
+
+    @property
+    def at(self) -> str:
+        return name_devices(self.end)
+
+
+def name_devices(row: pd.Series) -> str:
+    """Name the devices of a configuration, and their nodes if the study has chosen them."""
+    devices = name_count(int(row["num_gpus"]), "device")
+    return devices if row["placement"] == FEWEST else f"{devices} of {row['placement']}"
+
+
+def write_share(share: Share) -> str:
+    """Write a share in percent, with the larger half of its interval if there is one, such as `22 ± 4 %`."""
+    if np.isnan(share.low):
+        return f"{_round(100 * share.value)} %"
+    half = 100 * max(share.high - share.value, share.value - share.low)
+    digits = 1 if half < 1 else 0
+    return f"{_round(100 * share.value, digits)} ± {_round(half, digits)} %"
+
+
+def _round(value: float, digits: int = 0) -> str:
+    """Round without a minus sign before zero."""
+    return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def name_missing(place: Place, runs: pd.DataFrame, is_of_base: bool) -> str:
+    """Say that a configuration or its baseline has no rate, and why. runs: the planned repeats that have none."""
+    statuses = runs["status"].replace("completed", "completed without a rate").str.replace("_", " ")
+    how = ", ".join(f"{count} {status}" for status, count in statuses.value_counts().items())
+    ended = f"of {name_count(len(runs), 'run')}: {how}"
+    if is_of_base:
+        base = name_devices(place.base)
+        return f"{place.line}: the loss at {place.at} is not known; its baseline, {base}, has no rate ({ended})."
+    return f"{place.line} has no rate at {place.at} ({ended})."
+
+
+def explain(
+    place: Place,
+    row: dict,
+    shares: Mapping[str, Share],
+    shown: list[str],
+    not_known: Mapping[str, str],
+    runs: tuple[pd.DataFrame, pd.DataFrame],
+) -> str:
+    """Say in a sentence what a configuration loses and to what; further sentences have doubts.
+
+    row: the row of `explanations` so far. shown: causes that the repeats tell from zero, the largest first. not_known:
+    why other causes have no share. runs: the repeats of the configuration and those of its baseline.
+    """
+    loss = shares[LOSS]
+    one = ", in one repeat and so without an interval" if np.isnan(loss.low) else ""
+    if not loss.is_shown:
+        within = "than repeats usually differ by" if one else "that its repeats tell from zero"
+        text = f"{place.line} loses nothing {within} at {place.at} ({write_share(loss)}{one})."
+        if one:
+            text = f"{place.line} loses no more {within} at {place.at} ({write_share(loss)}{one})."
+        return text + _describe_doubts(place, row, runs)
+    if loss.value > 0:
+        head = f"{place.line} loses {write_share(loss)} at {place.at}{one}"
+    else:
+        gain = Share(-loss.value, -loss.high, -loss.low)
+        head = (
+            f"{place.line} gains {write_share(gain)} at {place.at}{one}: each device is faster than at the baseline, "
+            f"{name_devices(place.base)} (superlinear). Of its loss, which is negative"
+        )
+    return f"{head}{_list_causes(place, row, shares, shown, not_known)}{_describe_doubts(place, row, runs)}"
+
+
+def _list_causes(
+    place: Place, row: dict, shares: Mapping[str, Share], shown: list[str], not_known: Mapping[str, str]
+) -> str:
+    """List the causes with their shares, then the rest and what is not known about it."""
+    if UNEXPLAINED not in shares:
+        return f"; nothing is known about why. {_recommend_controls(place, not_known)}"
+    parts = [f"{write_share(shares[name])} {_describe_cause(name, row, shares[name])}" for name in shown]
+    rest = f"{write_share(shares[UNEXPLAINED])} unexplained"
+    if not parts:
+        measured = " or ".join(name for name in shares if name not in (LOSS, UNEXPLAINED))
+        parts.append(f"nothing to {measured} as far as its repeats show")
+    text = f": {', '.join([*parts, rest])}"
+    if not_known:
+        text += f" ({'; '.join(not_known.values())})"
+    text += f".{_describe_hidden(row, shares)}"
+    if row["remedy"]:
+        text += f" Remedy: {row['remedy']}."
+    if not_known:
+        text += f" {_recommend_controls(place, not_known)}"
+    return text.rstrip()
+
+
+def _describe_hidden(row: dict, shares: Mapping[str, Share]) -> str:
+    """Say what is lost without each cause, if much is unexplained."""
+    rest = shares[UNEXPLAINED]
+    left = {"with resident input": "loss_with_resident_input_frac", "without exchange": "loss_without_exchange_frac"}
+    known = [f"{name} it still loses {100 * row[key]:.0f} %" for name, key in left.items() if key in row]
+    if not known or not rest.is_shown or rest.value < HIDDEN_FRAC:
+        return ""
+    text = ", ".join(known)
+    return f" {text[0].upper()}{text[1:]}; causes that overlap hide each other."
+
+
+def _recommend_controls(place: Place, not_known: Mapping[str, str]) -> str:
+    """Say which measurement is missing, or nothing if the study has planned it."""
+    if place.end["input"] == PROGRAM:
+        return "A user's program does not report the parts of its steps."
+    if not place.diagnoses:
+        return f"{DIAGNOSE}."
+    return ""
+
+
+def _describe_cause(name: str, row: dict, share: Share) -> str:
+    if share.value < 0:
+        return f"{name} (less than at the baseline)"
+    if name == "input":
+        return f"input{_describe_loader(row)}"
+    if name == "imbalance":
+        return f"a slow process ({name_process(row)} takes {100 * row['slow_frac']:.0f} % longer than the faster half)"
+    if name == "batch":
+        return f"smaller batches on each device ({row['per_device_batch_size']} images)"
+    return name
+
+
+def is_throttled(row: dict) -> bool:
+    return row.get("throttled_frac", 0.0) >= THROTTLED_FRAC
+
+
+def name_process(row: dict) -> str:
+    """Name the slowest process, such as `rank 3 on n2`."""
+    rank, host = str(row["slow_process"]).split("@", 1)
+    return f"rank {rank} on {host}"
+
+
+def _describe_loader(row: dict) -> str:
+    """Compare what the loader gives with what a device wants, as far as it is known."""
+    wanted, gives = row.get("wanted_images_per_s_per_device"), row.get("loader_images_per_s_per_worker")
+    if wanted is None:
+        return ""
+    if gives is None:
+        return f" (a device wants {wanted:,.0f} images/s)"
+    workers = name_count(int(row["loader_workers"]), "worker")
+    given = f"the loader gives {gives:,.0f} images/s per worker and has {workers} per device"
+    return f" ({given}, a device wants {wanted:,.0f})"
+
+
+def suggest(
+    row: dict, shares: Mapping[str, Share], shown: list[str], scaling: pd.DataFrame, end: pd.Series, cores: float | None
+) -> str | None:
+    """Return the remedy for the largest cause that the numbers support; None if they support none.
+
+    scaling: the table of that name. cores: of each device.
+    """
+    if shares[LOSS].value < 0:
+        return "repeat the disturbed runs of the baseline" if row["baseline_num_disturbed"] else None
+    if not shown or shares[shown[0]].value < 0:
+        return None
+    cause = shown[0]
+    if cause == "input":
+        return _suggest_input(row, end, scaling, cores)
+    if cause == "exchange":
+        return _suggest_exchange(shares[cause], end, scaling)
+    if cause == "imbalance":
+        cooling = " and cooling or power of the throttled device" if is_throttled(row) else ""
+        return f"another device or host for {name_process(row)}{cooling}"
+    return "fewer devices, or a larger batch over all devices"
+
+
+def _suggest_input(row: dict, end: pd.Series, scaling: pd.DataFrame, cores: float | None) -> str | None:
+    wanted, gives = row.get("wanted_images_per_s_per_device"), row.get("loader_images_per_s_per_worker")
+    others = _find_others(scaling, end, ("input",))
+    others = others[others["images_per_s_median"] > end["images_per_s_median"]]
+    arrays = others[others["input"] == "arrays"]
+    if len(arrays):
+        gain = arrays["images_per_s_median"].max() / end["images_per_s_median"]
+        return f"prepared arrays (input arrays), which give {gain:.2g} times the rate here"
+    if wanted is None or gives is None:
+        return None
+    needed, workers = math.ceil(wanted / gives), int(row["loader_workers"])
+    if gives * workers >= RESERVE * wanted:
+        return None
+    if cores is not None and workers < needed <= cores:
+        return f"loader_workers: {needed} instead of {workers}, for which each device has {cores:.0f} cores"
+    if end["input"] in IMAGE_FILES:
+        return f"prepared arrays (input arrays), because {end['input']} files need {needed} workers per device"
+    return f"more cores for each device, of which the loader needs {needed}"
+
+
+def _suggest_exchange(share: Share, end: pd.Series, scaling: pd.DataFrame) -> str:
+    nodes = _find_others(scaling, end, ("placement", "num_nodes"))
+    nodes = nodes[nodes["num_nodes"] < end["num_nodes"]].sort_values("images_per_s_median", ascending=False)
+    if len(nodes) and nodes["images_per_s_median"].iloc[0] > end["images_per_s_median"]:
+        gain = nodes["images_per_s_median"].iloc[0] / end["images_per_s_median"]
+        return f"fewer nodes: {name_devices(nodes.iloc[0])} give {gain:.3g} times the rate"
+    batches = _find_others(scaling, end, ("per_device_batch_size", "global_batch_size", "fixed_batch_size", "curve"))
+    batches = batches[batches["per_device_batch_size"] > end["per_device_batch_size"]]
+    better = batches[batches["scaling_efficiency"] > end["scaling_efficiency"]].sort_values("scaling_efficiency")
+    if len(better):
+        best = better.iloc[-1]
+        lost = 100 * (1 - best["scaling_efficiency"])
+        return f"a larger batch: {best['per_device_batch_size']} images per device lose {lost:.0f} %"
+    return f"a larger batch: with twice the images per device, exchange takes about {100 * share.value / 2:.0f} %"
+
+
+def _find_others(scaling: pd.DataFrame, end: pd.Series, but: tuple[str, ...]) -> pd.DataFrame:
+    """Return the rows with a rate of the same devices that differ from a row only in some columns."""
+    names = ["framework", "variant", "input", "precision", "device", "placement", "scaling_mode", "fixed_batch_size"]
+    names += ["num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"]
+    same = [name for name in names if name not in but]
+    return scaling[(scaling[same] == end[same]).all(axis=1) & scaling["images_per_s_median"].notna()]
+
+
+def _describe_doubts(place: Place, row: dict, runs: tuple[pd.DataFrame, pd.DataFrame]) -> str:
+    """Name what makes a loss doubtful: disturbed, missing and outlying repeats, at the device count or its baseline."""
+    text = ""
+    if is_throttled(row):
+        share, reasons = 100 * row["throttled_frac"], row["throttle_reasons"].replace(" ", ", ")
+        text += f" {row['throttled_device']} was throttled in {share:.0f} % of the time at {place.at} ({reasons})."
+    if place.drift is not None and place.drift.is_trend and abs(place.drift.change) >= NAMED_FRAC:
+        text += f" The rates of the study drift by {100 * place.drift.change:+.0f} % while it is measured."
+    effects = ("which makes the loss too large", "which makes the loss too small")
+    places = (f"at {place.at}", f"of the baseline, {name_devices(place.base)},")
+    for found, where, effect in zip(runs, places, effects, strict=True):
+        rated = found[found["images_per_s"].notna()]
+        if disturbed := int(rated["disturbed"].eq(True).sum()):
+            were = "was" if disturbed == 1 else "were"
+            text += (
+                f" {disturbed} of {name_count(len(rated), 'repeat')} {where} {were} disturbed by other work, {effect}."
+            )
+        if len(rated) < len(found):
+            lacking = found[found["images_per_s"].isna()]["status"].str.replace("_", " ").value_counts()
+            how = ", ".join(f"{count} {status}" for status, count in lacking.items())
+            text += f" Only {len(rated)} of {len(found)} repeats {where} have a rate ({how})."
+        if "is_outlier" in rated and (outliers := int(rated["is_outlier"].eq(True).sum())):
+            are = "is an outlier" if outliers == 1 else "are outliers"
+            text += f" {outliers} of {name_count(len(rated), 'repeat')} {where} {are}."
+    return text
+
+
+def explain_wall_time(place: Place, row: dict) -> str | None:
+    """Say which large parts of the wall time are in no rate; None if there are none."""
+    parts = []
+    evaluation, startup = row.get("evaluation_wall_frac"), row.get("startup_wall_frac")
+    if evaluation is not None and evaluation >= WALL_FRAC:
+        before = row.get("baseline_evaluation_wall_frac")
+        compared = "" if before is None else f" ({100 * before:.0f} % at {name_devices(place.base)})"
+        parts.append(
+            f"{100 * evaluation:.0f} % is evaluation{compared}, which a larger eval_every_epochs makes shorter"
+        )
+    if startup is not None and startup >= WALL_FRAC:
+        parts.append(f"{100 * startup:.0f} % is start-up and first step, which a longer training pays once")
+    if not parts:
+        return None
+    return f"Of the wall time of {place.line} at {place.at}, {' and '.join(parts)}; no rate includes it."

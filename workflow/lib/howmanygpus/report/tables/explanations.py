@@ -1,0 +1,318 @@
+"""
+Why each curve bends: the loss of every configuration against the baseline of its curve, by cause, and one sentence.
+
+`loss_frac` is 1 - scaling efficiency. The shares of the causes are differences to control runs at both ends, see
+report.shares; they need not add up to the loss, and `unexplained_frac` is the rest. Without control runs with resident
+input, the share of input is that of the waits for batches (`input_from`). `imbalance_frac` is the time that the slowest
+process takes beyond the faster half of the processes while none waits for another. `batch_frac` is known in strong
+scaling if the baseline's devices have also run with the smaller batch. Evaluation and start-up are in no rate, and have
+their part of the wall time instead. `causes` names the shares that the repeats tell from zero, the largest first.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from howmanygpus.measure.spec import RESIDENT
+from howmanygpus.report.controls import (
+    CONFIGURATION,
+    NO_EXCHANGE,
+    RESIDENT_INPUT,
+    Repeats,
+    find_first_variant,
+    find_slowest,
+    is_independent,
+    time_images,
+)
+from howmanygpus.report.drift import Drift, compute_relative_rates, measure_drift
+from howmanygpus.report.explaining import Place, explain, explain_wall_time, name_missing, suggest
+from howmanygpus.report.published import is_fair
+from howmanygpus.report.rows import name_series
+from howmanygpus.report.shares import BASE, END, LOSS, UNEXPLAINED, Signs, compute_shares
+from howmanygpus.report.tables.scaling import CURVE, is_baseline
+
+READS = ("runs", "scaling", "run_phases", "ceilings", "utilisation")
+IS_MERGED = True
+LINE = [*CURVE, "scaling_mode", "fixed_batch_size"]
+"""Columns that are the same for a configuration and its baseline."""
+INPUT, EXCHANGE, IMBALANCE, BATCH = "input", "exchange", "imbalance", "batch"
+CAUSES = (INPUT, EXCHANGE, IMBALANCE, BATCH)
+SHARES = (LOSS, *CAUSES, UNEXPLAINED)
+CONTROLS, WAITS = "control runs", "waits for batches"
+COLUMNS = [
+    *(*LINE, "curve", *CONFIGURATION, "baseline_num_gpus", "baseline_num_nodes"),
+    *("num_planned", "num_repeats", "baseline_num_repeats", "num_disturbed", "baseline_num_disturbed"),
+    *(f"{share}_frac{end}" for share in SHARES for end in ("", "_low", "_high")),
+    *("input_from", "loader_images_per_s_per_worker", "loader_workers", "wanted_images_per_s_per_device"),
+    *("loss_with_resident_input_frac", "loss_without_exchange_frac", "slow_process", "slow_frac"),
+    *("throttled_device", "throttled_frac", "throttle_reasons"),
+    *("evaluation_wall_frac", "startup_wall_frac", "baseline_evaluation_wall_frac"),
+    *("causes", "not_known", "remedy", "sentence", "wall_sentence"),
+]
+
+
+@dataclass
+class Evidence:
+    """What the runs say about one configuration and its baseline.
+
+    groups: device-seconds per image of each repeat, see report.shares. causes: how these make up the costs. not_known:
+    why a cause has no share, by its name. doubtful: causes that are not to be named although they have a share. facts:
+    other columns of the row.
+    """
+
+    groups: dict[str, np.ndarray] = field(default_factory=dict)
+    causes: dict[str, Signs] = field(default_factory=dict)
+    not_known: dict[str, str] = field(default_factory=dict)
+    doubtful: set[str] = field(default_factory=set)
+    facts: dict = field(default_factory=dict)
+
+    def add(self, cause: str, signs: dict[str, int], **groups: np.ndarray) -> None:
+        self.groups |= groups
+        self.causes[cause] = signs
+
+
+def tabulate(
+    plan: dict,
+    runs: pd.DataFrame,
+    scaling: pd.DataFrame,
+    run_phases: pd.DataFrame,
+    ceilings: pd.DataFrame,
+    utilisation: pd.DataFrame,
+) -> pd.DataFrame:
+    """One row per configuration that is compared with a baseline. The arguments are the tables of these names."""
+    repeats = Repeats(runs, run_phases, find_first_variant(plan, runs), utilisation)
+    drift = measure_drift(compute_relative_rates(runs[is_fair(runs)]))
+    table = scaling.assign(series=name_series(scaling))
+    bases = table[is_baseline(table)].drop_duplicates(LINE).set_index(LINE, drop=False)
+    diagnoses = bool(plan["config"].get("diagnose"))
+    several = table["curve"].nunique() > 1
+    rows = []
+    for _, end in table[~is_baseline(table)].iterrows():
+        key = tuple(end[LINE])
+        if key in bases.index:
+            rows.append(describe(end, bases.loc[key], repeats, table, ceilings, diagnoses, several, drift))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def describe(
+    end: pd.Series,
+    base: pd.Series,
+    repeats: Repeats,
+    scaling: pd.DataFrame,
+    bounds: pd.DataFrame,
+    diagnoses: bool,
+    several: bool,
+    drift: Drift | None,
+) -> dict:
+    """Return the row of one configuration. base: the row of its baseline. scaling: with the column `series`.
+
+    bounds: the table `ceilings`.
+
+    diagnoses: whether the study has control runs. several: whether it has several curves. drift: of the study's rates.
+    """
+    row = {name: end[name] for name in (*LINE, "curve", *CONFIGURATION, "baseline_num_gpus", "baseline_num_nodes")}
+    row["num_planned"] = end["num_planned"]
+    for name in ("num_repeats", "num_disturbed"):
+        row |= {name: end[name], f"baseline_{name}": base[name]}
+    place = Place(name_line(end, several), end, base, diagnoses, drift)
+    runs = repeats.find(end), repeats.find(base)
+    if not (end["num_repeats"] and base["num_repeats"]):
+        is_of_base = not base["num_repeats"]
+        return row | {"sentence": name_missing(place, runs[is_of_base], is_of_base)}
+    evidence = gather(end, base, repeats, bounds)
+    shares = compute_shares(evidence.groups, evidence.causes)
+    if not evidence.causes:
+        del shares[UNEXPLAINED]
+    for name, share in shares.items():
+        row |= {f"{name}_frac": share.value, f"{name}_frac_low": share.low, f"{name}_frac_high": share.high}
+    shown = [name for name in CAUSES if name in shares and shares[name].is_shown and name not in evidence.doubtful]
+    shown.sort(key=lambda name: -abs(shares[name].value))
+    row |= evidence.facts | describe_wall_time(*runs) | describe_throttling(runs[0])
+    row |= {"causes": ", ".join(shown) or None, "not_known": "; ".join(evidence.not_known.values()) or None}
+    cores = runs[0]["cores_per_device"].dropna()
+    row["remedy"] = suggest(row, shares, shown, scaling, end, cores.iloc[0] if len(cores) else None)
+    row["sentence"] = explain(place, row, shares, shown, evidence.not_known, runs)
+    row["wall_sentence"] = explain_wall_time(place, row)
+    return row
+
+
+def name_line(row: pd.Series, several: bool) -> str:
+    """Name a line of a figure. several: whether its study has several curves."""
+    return f"{row['series']} ({row['curve']})" if several else row["series"]
+
+
+def gather(end: pd.Series, base: pd.Series, repeats: Repeats, bounds: pd.DataFrame) -> Evidence:
+    """Collect what the runs of a configuration, of its baseline and of their controls say about the loss.
+
+    bounds: the table `ceilings`.
+    """
+    evidence = Evidence({END: time_images(repeats.find(end)), BASE: time_images(repeats.find(base))})
+    gather_input(evidence, end, base, repeats)
+    gather_exchange(evidence, end, base, repeats)
+    if EXCHANGE in evidence.not_known:
+        evidence.not_known[EXCHANGE] += describe_allreduce(end, bounds)
+    gather_imbalance(evidence, end, base, repeats)
+    gather_batch(evidence, end, base, repeats)
+    return evidence
+
+
+def explain_lack(what: str, controls: pd.DataFrame, where: pd.Series, repeats: Repeats) -> str:
+    """Say why there is no rate of a control at a device count. controls: its planned runs there."""
+    if controls.empty and where["variant"] != repeats.first_variant and repeats.has_controls:
+        return f"no run {what}: control runs repeat the first variant, {repeats.first_variant}"
+    count = f"{where['num_gpus']} device{'' if where['num_gpus'] == 1 else 's'}"
+    if controls.empty:
+        return f"no run {what} at {count}"
+    reason = controls["reason"].dropna()
+    status = controls["status"].iloc[0].replace("_", " ")
+    return f"no rate {what} at {count} ({reason.iloc[0] if len(reason) and reason.iloc[0] else status})"
+
+
+def gather_input(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats) -> None:
+    """Add the cost of input: by resident input at both ends, else by the waits for batches."""
+    if end["input"] == RESIDENT:
+        return
+    resident = {row["num_gpus"]: repeats.find(row, RESIDENT_INPUT) for row in (end, base)}
+    times = {"end_resident": time_images(repeats.find(end, RESIDENT_INPUT))}
+    times["base_resident"] = time_images(repeats.find(base, RESIDENT_INPUT))
+    describe_loader(evidence, repeats.find(end), times["end_resident"])
+    if all(len(each) for each in times.values()):
+        signs = {END: 1, "end_resident": -1, BASE: -1, "base_resident": 1}
+        evidence.add(INPUT, signs, **times)
+        evidence.facts["input_from"] = CONTROLS
+        evidence.facts["loss_with_resident_input_frac"] = 1 - compare_medians(*times.values())
+        return
+    lacking = end if not len(times["end_resident"]) else base
+    waits = {"end_wait": time_waits(repeats.find(end)), "base_wait": time_waits(repeats.find(base))}
+    if all(len(each) for each in waits.values()):
+        evidence.add(INPUT, {"end_wait": 1, "base_wait": -1}, **waits)
+        evidence.facts["input_from"] = WAITS
+        return
+    evidence.not_known[INPUT] = explain_lack("with resident input", resident[lacking["num_gpus"]], lacking, repeats)
+
+
+def compare_medians(end: np.ndarray, base: np.ndarray) -> float:
+    """Return the median at the baseline over that at the end."""
+    return float(np.median(base) / np.median(end))
+
+
+def time_waits(runs: pd.DataFrame) -> np.ndarray:
+    """Return the device-seconds per image in which each repeat waited for batches; empty if they are not known."""
+    rated = runs[runs["images_per_s"].notna() & runs["data_wait_frac"].notna()]
+    return (rated["data_wait_frac"] * rated["num_gpus"] / rated["images_per_s"]).to_numpy(float)
+
+
+def describe_loader(evidence: Evidence, runs: pd.DataFrame, resident: np.ndarray) -> None:
+    """Add the rates that a loader's worker gives and that a device wants. resident: times with resident input."""
+    seconds = runs["loader_s_per_image"].dropna().astype(float)
+    if len(seconds):
+        evidence.facts["loader_images_per_s_per_worker"] = 1 / seconds.median()
+        evidence.facts["loader_workers"] = runs["loader_workers"].dropna().iloc[0]
+    free = resident if len(resident) else time_images(runs)
+    if not len(resident):
+        waits = time_waits(runs)
+        free = free - waits if len(waits) == len(free) else np.array([])
+    if len(free) and np.median(free) > 0:
+        evidence.facts["wanted_images_per_s_per_device"] = 1 / float(np.median(free))
+
+
+def gather_exchange(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats) -> None:
+    """Add the cost of exchanging gradients, by runs without. One device exchanges nothing, nor do independent runs."""
+    if is_independent(end):
+        return
+    alone = repeats.find(end, NO_EXCHANGE)
+    times, signs = {"end_alone": time_images(alone)}, {END: 1, "end_alone": -1}
+    lacking = None if len(times["end_alone"]) else explain_lack("without exchange", alone, end, repeats)
+    if base["num_gpus"] > 1:
+        alone = repeats.find(base, NO_EXCHANGE)
+        times["base_alone"] = time_images(alone)
+        signs |= {BASE: -1, "base_alone": 1}
+        if lacking is None and not len(times["base_alone"]):
+            lacking = explain_lack("without exchange", alone, base, repeats)
+    if lacking is None:
+        evidence.add(EXCHANGE, signs, **times)
+        base_times = times.get("base_alone", evidence.groups[BASE])
+        evidence.facts["loss_without_exchange_frac"] = 1 - compare_medians(times["end_alone"], base_times)
+    else:
+        evidence.not_known[EXCHANGE] = lacking
+
+
+def describe_allreduce(end: pd.Series, bounds: pd.DataFrame) -> str:
+    """Say how much of a step the all-reduce of the gradients takes by itself; nothing if it was not measured."""
+    if bounds["allreduce_s"].isna().all():
+        return ""
+    same = bounds[(bounds[[*LINE, *CONFIGURATION]] == end[[*LINE, *CONFIGURATION]]).all(axis=1)]
+    seconds = same["allreduce_s"].dropna()
+    if seconds.empty:
+        return ""
+    step_s = end["global_batch_size"] / end["images_per_s_median"]
+    return f"; an all-reduce of its gradients alone takes {100 * seconds.iloc[0] / step_s:.0f} % of a step"
+
+
+def gather_imbalance(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats) -> None:
+    """Add the cost of the slowest process, by the processes' own seconds in runs without exchange."""
+    alone = repeats.find(end, NO_EXCHANGE)
+    alone = alone[alone["images_per_s"].notna()]
+    if alone.empty:
+        return
+    slowest = find_slowest(alone)
+    if slowest is None:
+        if (alone["num_processes"] == 1).all():
+            evidence.not_known[IMBALANCE] = "one process drives all devices, so their own times are not known"
+        return
+    groups, signs = {"end_excess": slowest.excess * time_images(alone)}, {"end_excess": 1}
+    if base["num_gpus"] > 1:
+        others = repeats.find(base, NO_EXCHANGE)
+        others = others[others["images_per_s"].notna()]
+        if (of_base := find_slowest(others)) is not None:
+            groups["base_excess"] = of_base.excess * time_images(others)
+            signs["base_excess"] = -1
+    evidence.add(IMBALANCE, signs, **groups)
+    if not slowest.is_slow:
+        evidence.doubtful.add(IMBALANCE)
+    slow_frac = float(np.median(slowest.excess / (1 - slowest.excess)))
+    evidence.facts |= {"slow_process": slowest.name, "slow_frac": slow_frac}
+
+
+def gather_batch(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats) -> None:
+    """Add the cost of a smaller batch on each device, by runs of the baseline's devices with that batch."""
+    size = end["per_device_batch_size"]
+    if size == base["per_device_batch_size"]:
+        return
+    accumulated = end["global_batch_size"] // (end["num_gpus"] * size)
+    other = base.copy()
+    other["per_device_batch_size"] = size
+    other["global_batch_size"] = size * base["num_gpus"] * accumulated
+    times = time_images(repeats.find(other))
+    if len(times):
+        evidence.add(BATCH, {"base_small": 1, BASE: -1}, base_small=times)
+    else:
+        evidence.not_known[BATCH] = f"no run of the baseline with {size} images per device"
+
+
+def describe_throttling(runs: pd.DataFrame) -> dict:
+    """Return the device that was throttled most, as its host and UUID, in the repeat in which it was so most."""
+    known = runs[runs["throttled_frac_highest"].notna()].astype({"throttled_frac_highest": float})
+    if known.empty:
+        return {}
+    worst = known.loc[known["throttled_frac_highest"].idxmax()]
+    node, device = str(worst["most_throttled"]).split(":", 1)
+    hosts = str(worst["nodes"]).split()
+    host = hosts[int(node)] if int(node) < len(hosts) else f"node {node}"
+    found = {"throttled_device": f"{device} of {host}", "throttled_frac": known["throttled_frac_highest"].median()}
+    return found | {"throttle_reasons": worst["throttle_reasons"]}
+
+
+def describe_wall_time(end: pd.DataFrame, base: pd.DataFrame) -> dict:
+    """Return the parts of the wall time that are in no rate, as means over the repeats."""
+    parts = {}
+    for name, runs in (("", end), ("baseline_", base)):
+        known = runs[runs["wall_time_s"].notna() & runs["evaluation_s"].notna()]
+        if known.empty:
+            continue
+        total = known["wall_time_s"].sum()
+        parts[f"{name}evaluation_wall_frac"] = known["evaluation_s"].sum() / total
+        if not name and known["startup_s"].notna().all():
+            parts["startup_wall_frac"] = (known["startup_s"].sum() + known["first_step_s"].sum()) / total
+    return parts

@@ -1,0 +1,65 @@
+"""
+The seconds of every completed run by phase, also of control runs; and how fast its loader and its processes were.
+
+The phases and `other_s`, which is what the record does not name, add up to `wall_time_s`. `steps_s` are the measured
+steps without their waits for input. Phases that a user's program did not report are empty, and their time is in
+`other_s`. `loader_s_per_image` is the time that one worker of the shared loader takes for an image. `processes` and
+`processes_s` name each process, as rank@host, and its own seconds of the measured windows without waits for others.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from howmanygpus.report.outcomes import IDENTITY, read_outcomes
+
+READS = ("results", "runs")
+PHASES = ("startup", "first_step", "warmup", "input_wait", "steps", "evaluation", "other")
+"""Phases of a run in the order of time."""
+COLUMNS = (
+    *(*IDENTITY, "protocol", "control", "images_per_s", "images_seen", "wall_time_s"),
+    *(f"{phase}_s" for phase in PHASES),
+    *("loader_s_per_image", "loader_workers", "cores_per_device", "num_processes", "processes", "processes_s"),
+)
+
+
+def tabulate(plan: dict, runs: pd.DataFrame, results: Path = Path()) -> pd.DataFrame:
+    """One row per completed run. runs: the table of that name; results: the folder that holds `results/`."""
+    known = runs.set_index(list(IDENTITY))[["protocol", "control", "images_per_s"]]
+    rows = []
+    for outcome in read_outcomes(plan, results):
+        if outcome.has_run and outcome.status == "completed" and outcome.record is not None:
+            own = known.loc[tuple(outcome.identity.values())].to_dict()
+            rows.append(outcome.identity | own | describe_phases(outcome.record) | describe_workers(outcome.record))
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"images_seen": "Int64"})
+
+
+def describe_phases(record: dict) -> dict:
+    """Return the seconds of a run by phase. record: a run.json of a run that trained."""
+    waited_s = record["data_wait_s"]
+    phases = {
+        "startup": record["init_s"],
+        "first_step": record["compile_s"],
+        "warmup": record["warmup_s"],
+        "input_wait": waited_s,
+        "steps": record["measured_s"] - (waited_s or 0.0),
+        "evaluation": record["eval_s"],
+    }
+    other_s = record["wall_time_s"] - sum(seconds or 0.0 for seconds in phases.values())
+    described = {f"{phase}_s": seconds for phase, seconds in (phases | {"other": other_s}).items()}
+    return described | {"images_seen": record["images_seen"], "wall_time_s": record["wall_time_s"]}
+
+
+def describe_workers(record: dict) -> dict:
+    """Return the speed and number of a run's loader workers, and the seconds of its processes."""
+    spec, processes = record["spec"], record["processes"]
+    host = record["host"]["hostname"]
+    timed = [process for process in processes if process.get("measured_s") is not None]
+    return {
+        "loader_s_per_image": record.get("loader_s_per_image"),
+        "loader_workers": spec.get("loader_workers"),
+        "cores_per_device": spec["cores_per_device"],
+        "num_processes": record["num_processes"],
+        "processes": " ".join(f"{process['rank']}@{process.get('hostname', host)}" for process in timed) or None,
+        "processes_s": " ".join(f"{process['measured_s']:.6g}" for process in timed) or None,
+    }
