@@ -38,7 +38,7 @@ def render(facts: dict[str, Any], template: str) -> str:
 
 def render_comparison(comparison: Comparison, changes: list[str], first: str, second: str) -> str:
     """Return the text about two results. changes: of their circumstances; first, second: what they are called."""
-    names = {"comparison": comparison, "changes": changes, "first": first, "second": second}
+    names: dict[str, Any] = {"comparison": comparison, "changes": changes, "first": first, "second": second}
     return _fill("comparison.txt.jinja", table=write_ratios, **names)
 
 
