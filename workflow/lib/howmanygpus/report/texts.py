@@ -44,7 +44,7 @@ def render_comparison(comparison: Comparison, changes: list[str], first: str, se
 
 def render_proposal(facts: dict[str, Any], suffix: str) -> str:
     """Return the text of a proposal. facts: see report.proposal. suffix: md, tex or txt."""
-    tables: dict[str, Any] = {"plain_table": write_scaling, "markdown_table": write_markdown, "tex_table": list_scaling}
+    tables: dict[str, Any] = {"plain_table": write_scaling, "markdown_table": write_markdown, "tex_table": turn_scaling}
     return _fill(f"proposal.{suffix}.jinja", is_folded=suffix == "txt", facts=facts, **tables)
 
 
@@ -166,11 +166,14 @@ def list_scaling(curve: dict[str, Any], facts: dict[str, Any]) -> list[list[str]
     return [[*kept], *map(list, zip(*kept.values(), strict=True))]
 
 
+def turn_scaling(curve: dict[str, Any], facts: dict[str, Any]) -> list[list[str]]:
+    """Return the cells of the table of a curve with one column for each device count, which fits on a narrow page."""
+    return [list(cells) for cells in zip(*list_scaling(curve, facts), strict=True)]
+
+
 def write_scaling(curve: dict[str, Any], facts: dict[str, Any]) -> list[str]:
-    """Return the lines of the table of a curve, for plain text: each device count in a block of its own."""
-    head, *rows = list_scaling(curve, facts)
-    width = max(map(len, head))
-    return _align([[name.ljust(width), *(row[index] for row in rows)] for index, name in enumerate(head)])
+    """Return the lines of the table of a curve, for plain text: each device count is a column."""
+    return _align(turn_scaling(curve, facts))
 
 
 def write_markdown(curve: dict[str, Any], facts: dict[str, Any]) -> list[str]:
