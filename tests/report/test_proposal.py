@@ -51,8 +51,8 @@ def test_node_hours_are_cases_times_nodes_times_wall_time(facts):
 
 def test_columns_without_values_are_left_out(facts):
     head, *rows = list_scaling(facts["curves"][0], facts)
-    assert {"75 %", "1.5 x", "utilisation", "GiB"} <= set(head) and "MFU" not in head
-    assert rows[3][head.index("75 %")] == "fail" and rows[3][head.index("efficiency")] == "50 %"
+    assert {"at 75 %", "at 1.5 x", "utilisation", "GiB"} <= set(head) and "MFU" not in head
+    assert rows[3][head.index("at 75 %")] == "fail" and rows[3][head.index("efficiency")] == "50 %"
 
 
 def test_every_text_has_the_table_and_the_method(facts):
