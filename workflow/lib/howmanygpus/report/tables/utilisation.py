@@ -36,7 +36,6 @@ from howmanygpus.report.telemetry import HOST, find_problem, is_cpu, is_gpu, lac
 
 READS = ("results",)
 IS_MERGED = True
-IN_REPORT = True
 COLUMNS = (
     *IDENTITY,
     *("utilisation_frac", "utilisation_frac_lowest", "utilisation_frac_highest", "memory_gib_highest"),
