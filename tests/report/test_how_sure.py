@@ -3,6 +3,7 @@
 import json
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
@@ -80,6 +81,17 @@ def test_a_tie_names_all_and_goes_on_with_the_fewest_devices():
     )
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_all_whose_repeats_overlap_with_those_of_the_best_tie_with_it(seed):
+    """Three repeats on each side are told apart if their ranges do not overlap."""
+    generator = np.random.default_rng(seed)
+    rates = {name: generator.uniform(90, 100) * generator.lognormal(0, 0.02, 3) for name in "abcdefg"}
+    best = max(rates.values(), key=np.median)
+    num_tied = sum(own.max() >= best.min() for own in rates.values())
+    line = find_line(write_answer(*[row for name in rates for row in repeat(1, name, spread=rates[name])]), "Highest")
+    assert 1 < num_tied < len(rates) and f"a tie of {num_tied} configurations" in line
+
+
 def test_a_clear_winner_is_named_alone():
     text = write_answer(*repeat(100), *repeat(195, num_gpus=2), *repeat(370, num_gpus=4))
     line = find_line(text, "Highest throughput: a on 4 cpu devices x 8 images: 370 images/s (median of 3 repeats")
@@ -87,7 +99,8 @@ def test_a_clear_winner_is_named_alone():
 
 
 def test_a_tie_is_said_as_a_tie_in_all_places():
-    text = write_answer(*repeat(100, "a", train_s=2.0), *repeat(101, "b", train_s=1.99), *repeat(60, "c", train_s=3))
+    tied = [*repeat(100, "a", train_s=2.0), *repeat(101, "b", train_s=1.99)]
+    text = write_answer(*tied, *repeat(60, "c", train_s=3), *repeat(80, "a", num_gpus=2, train_s=2.5))
     for start in ("Fastest", "Highest throughput", "Cheapest"):
         line = find_line(text, start)
         assert says(line, "tie of 2", "a on 1", "b on 1"), line
