@@ -169,6 +169,16 @@ def test_no_speedup_is_claimed_over_a_disturbed_baseline(num_disturbed):
     assert "That is" not in line
 
 
+def test_a_speedup_that_repeats_do_not_show_is_doubted():
+    """The configuration on one device has a failed repeat, so that it is no winner and in no tie."""
+    rows = [*repeat(100, spread=(0.97, 1.03)), {"framework": "a", "status": "crashed"}, *repeat(104, num_gpus=2)]
+    line = find_line(write_answer(*rows), "Highest throughput: a on 2 cpu devices")
+    assert "That is 1.04 times its own rate on 1 device" in line
+    assert "The repeats do not tell it from no speed-up." in line
+    rows[-3:] = repeat(150, num_gpus=2)
+    assert "no speed-up" not in find_line(write_answer(*rows), "Highest throughput: a on 2")
+
+
 def test_a_baseline_with_one_disturbed_repeat_is_doubted():
     base = repeat(100)
     base[0]["disturbed"] = True

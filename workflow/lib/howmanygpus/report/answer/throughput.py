@@ -106,7 +106,7 @@ def _compare(best: pd.Series, base: pd.Series, column: str, where: str, repeats:
     interval = repeats.describe_interval(best, base, low, high)
     part = f"{speedup:.2f} times {where} (of {base['images_per_s_median']:,.0f} images/s{interval}"
     doubt = f" Other work disturbed {which} behind {where}." if disturbed else ""
-    if np.isfinite(low) and low <= 1 <= high:
+    if not repeats.tell_nothing and not repeats.are_told_apart(best, base):
         doubt += " The repeats do not tell it from no speed-up."
     if is_above:
         doubt += (
