@@ -100,18 +100,19 @@ def _compare(best: pd.Series, base: pd.Series, column: str, where: str, repeats:
     if 2 * disturbed >= done:
         above = f", more than the {linear:g} of linear scaling" if is_above else ""
         return "", (
-            f" The speed-up over {where} is not known, because other work disturbed {which} of that run, which would "
-            f"make it {speedup:.2f}{above}."
+            f" The speed-up over {where} is not known, because other work disturbed {which} there; by their rates it "
+            f"would be {speedup:.2f}{above}."
         )
     interval = repeats.describe_interval(best, base, low, high)
     part = f"{speedup:.2f} times {where} (of {base['images_per_s_median']:,.0f} images/s{interval}"
     doubt = f" Other work disturbed {which} behind {where}." if disturbed else ""
-    if np.isfinite(low) and low <= 1 <= high:
+    if not repeats.tell_nothing and not repeats.are_told_apart(best, base):
         doubt += " The repeats do not tell it from no speed-up."
     if is_above:
         doubt += (
-            f" That is above linear scaling ({linear:g}): something slowed that run, or the work of each device became"
-            " less or fitted its caches better."
+            f" {speedup:.2f} is above linear scaling ({linear:g}): something slowed the run on"
+            f" {name_count(base['num_gpus'], 'device')}, or the work of each device became less or fitted its caches"
+            " better."
         )
     return part, doubt
 
