@@ -143,7 +143,7 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
             """
 
 
-OWN_CAPTIONS = ("how_each_framework_ran", "jobs")
+OWN_CAPTIONS = ("health", "how_each_framework_ran", "jobs")
 
 
 rule merge_tables:

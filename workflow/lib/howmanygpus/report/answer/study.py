@@ -187,6 +187,18 @@ def describe_disturbed(runs: pd.DataFrame) -> str:
     return f"{text} To repeat {them}: {repeat}, and then the same call while nothing else runs."
 
 
+def describe_health(runs: pd.DataFrame) -> str:
+    """Say which runs had a device or a host with a finding, and which findings; empty without any."""
+    doubtful = runs[runs["health"].map(_has)]
+    if doubtful.empty:
+        return ""
+    named = [f"{text} ({name_count(number, 'run')})" for text, number in doubtful["health"].value_counts().items()]
+    more = [f"More are in health.tsv ({len(named) - MAX_REASONS_NAMED})."] if len(named) > MAX_REASONS_NAMED else []
+    which = "The only run" if len(runs) == 1 else f"{len(doubtful)} of {name_count(len(runs), 'run')}"
+    text = f"{which} had a device or a host that is not in order, which may have decided the order of the frameworks."
+    return " ".join([text, *named[:MAX_REASONS_NAMED], *more])
+
+
 def describe_trajectories(runs: pd.DataFrame) -> str:
     """Say whether the losses of comparable runs coincide; nothing if no runs are comparable."""
     compared = runs[runs["trajectory"].notna()]
