@@ -138,7 +138,7 @@ class TrainingRules(RuleFunctions):
         return f'{{"parity": "{study.config["parity"]}", "placement": {how}{place}}}'
 
     def _describe_reference(self, name: str) -> str:
-        """Return as JSON how many devices of a name a node has, and the record of the environment that measures them."""
+        """Return as JSON how many devices of a name a node has, and the environment that measures them."""
         device = self._machine.device(name)
         environments = FRAMEWORKS["pytorch_ddp"].environments
         record = environment_record(environments["cuda"]) if device.kind == "cuda" else None

@@ -77,7 +77,7 @@ def read_gpu(uuid: str) -> tuple[dict[str, Any], list[str]]:
     """
     facts: dict[str, Any] = {"uuid": uuid}
     missing = []
-    for names, read in _list_questions(uuid):
+    for names, read in list_questions(uuid):
         try:
             values = read()
         except REFUSALS:
@@ -88,7 +88,7 @@ def read_gpu(uuid: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def drop_passing_reasons(gpu: dict[str, Any]) -> None:
-    """Keep those throttle reasons that NVML still gives. It also gives one while clocks change (nvmlClocksEventReasons).
+    """Keep the throttle reasons that NVML still gives, because it may give one only while clocks change (NVML API).
 
     gpu: as read_gpu returns it.
     """
@@ -98,7 +98,7 @@ def drop_passing_reasons(gpu: dict[str, Any]) -> None:
         gpu["throttle_reasons"] = " ".join(word for word in before if word in now)
 
 
-def _list_questions(uuid: str) -> Iterator[tuple[tuple[str, ...], Callable[[], Sequence[Any]]]]:
+def list_questions(uuid: str) -> Iterator[tuple[tuple[str, ...], Callable[[], Sequence[Any]]]]:
     """Yield the fields of a GPU with a function that reads them. Each asks NVML for one thing."""
 
     def handle():
