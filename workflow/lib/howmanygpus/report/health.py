@@ -201,7 +201,7 @@ RATES = {"product": ("product_tflop_per_s", "its matrix product"), "copy": ("cop
 
 
 @dataclass(frozen=True)
-class MeasuredDevice:
+class DeviceRates:
     """A device as the reference kernel has measured it on one day.
 
     group: what devices must have in common to be compared. facts: the device's entry in the record.
@@ -233,13 +233,13 @@ class Comparison:
     the siblings.
     """
 
-    device: MeasuredDevice
+    device: DeviceRates
     fractions: dict[str, float]
     compared_with: str
     findings: tuple[Finding, ...]
 
 
-def list_devices(records: Iterable[dict]) -> list[MeasuredDevice]:
+def list_devices(records: Iterable[dict]) -> list[DeviceRates]:
     """Return each device of each day once. records: contents of run.json files."""
     found = {}
     for record in records:
@@ -251,16 +251,16 @@ def list_devices(records: Iterable[dict]) -> list[MeasuredDevice]:
                     node["program"],
                     node["cores_per_device"] * (node["kind"] == "cpu"),
                 )
-                device = MeasuredDevice(node["hostname"], group, facts)
+                device = DeviceRates(node["hostname"], group, facts)
                 found[device.key] = device
     return sorted(found.values(), key=lambda device: (device.day, device.hostname, device.facts["device"]))
 
 
-def compare_devices(devices: list[MeasuredDevice]) -> list[Comparison]:
+def compare_devices(devices: list[DeviceRates]) -> list[Comparison]:
     return [compare(device, devices) for device in devices]
 
 
-def compare(device: MeasuredDevice, devices: list[MeasuredDevice]) -> Comparison:
+def compare(device: DeviceRates, devices: list[DeviceRates]) -> Comparison:
     """Compare a device with its siblings on the node and with the same devices of other nodes."""
     alike = [other for other in devices if other.group == device.group and other.is_comparable]
     beside = [other for other in alike if other.hostname == device.hostname and other.day == device.day]
@@ -289,7 +289,7 @@ def name_measured(facts: dict) -> str:
     return f"{facts['device']} ({facts['model'] or 'unknown model'})"
 
 
-def compute_fractions(device: MeasuredDevice, siblings: list[MeasuredDevice]) -> dict[str, float]:
+def compute_fractions(device: DeviceRates, siblings: list[DeviceRates]) -> dict[str, float]:
     """Return the rates of a device as shares of the medians of its siblings."""
     medians = {
         name: statistics.median(other.facts[column] for other in siblings) for name, (column, _) in RATES.items()
@@ -297,7 +297,7 @@ def compute_fractions(device: MeasuredDevice, siblings: list[MeasuredDevice]) ->
     return {name: device.facts[column] / medians[name] for name, (column, _) in RATES.items() if medians[name]}
 
 
-def describe_slow(device: MeasuredDevice, where: str, name: str, fraction: float, siblings: str) -> Finding:
+def describe_slow(device: DeviceRates, where: str, name: str, fraction: float, siblings: str) -> Finding:
     column, words = RATES[name]
     facts = device.facts
     unit = "TFLOP/s" if name == "product" else "GiB/s"

@@ -10,7 +10,8 @@ FINAL = ("unsupported", "failed_parity", "diverged", "out_of_memory", "clock_mis
 """Statuses of runs without a rate that no further call of snakemake would change."""
 MAX_REASONS_NAMED = 3
 DISTURBED_WARNING_FRAC = 0.5
-REPEAT = ".venv/bin/python workflow/scripts/retry_runs.py --disturbed"
+RETRY = ".venv/bin/python workflow/scripts/retry_runs.py"
+REPEAT = f"{RETRY} --disturbed"
 """Command that sets disturbed runs aside, before the study whose runs are meant."""
 
 
@@ -196,7 +197,9 @@ def describe_health(runs: pd.DataFrame) -> str:
     more = [f"More are in health.tsv ({len(named) - MAX_REASONS_NAMED})."] if len(named) > MAX_REASONS_NAMED else []
     which = "The only run" if len(runs) == 1 else f"{len(doubtful)} of {name_count(len(runs), 'run')}"
     text = f"{which} had a device or a host that is not in order, which may have decided the order of the frameworks."
-    return " ".join([text, *named[:MAX_REASONS_NAMED], *more])
+    them = "it" if len(doubtful) == 1 else "them"
+    repeat = f"To repeat {them} when this is put right: {RETRY} --unhealthy --study {runs['study'].iloc[0]}."
+    return " ".join([text, *named[:MAX_REASONS_NAMED], *more, repeat])
 
 
 def describe_trajectories(runs: pd.DataFrame) -> str:
