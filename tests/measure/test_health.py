@@ -87,11 +87,11 @@ OTHER = SimpleNamespace(pid=2**30, usedGpuMemory=3 * 2**30)
     ("gpu", "answers", "words"),
     [
         ({}, {"nvmlDeviceGetTemperature": 86}, ("86 °C", "slows down at 90 °C", "cool")),
-        ({}, {"nvmlDeviceGetCurrentClocksThrottleReasons": THERMAL}, ("hw_thermal_slowdown", "too hot", "cooling")),
+        ({}, {"nvmlDeviceGetCurrentClocksThrottleReasons": THERMAL}, ("too hot", "hw_thermal_slowdown", "cooling")),
         (
             {},
             {"nvmlDeviceGetCurrentClocksThrottleReasons": pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown},
-            ("hw_power_brake_slowdown", "power supply"),
+            ("power supply", "hw_power_brake_slowdown"),
         ),
         ({}, {"nvmlDeviceGetApplicationsClock": {1: 1200}}, ("set to 1,200 MHz", "1,980 MHz", "nvidia-smi -rac")),
         ({}, {"nvmlDeviceGetClockInfo": {1: 345, 2: 1593}}, ("1,593 of 2,619 MHz", "P0", "nvidia-smi -rmc")),

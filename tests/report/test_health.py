@@ -101,7 +101,7 @@ def test_a_cpu_device_whose_cores_others_had_is_not_judged():
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"throttle_reasons": "hw_slowdown hw_thermal_slowdown"}, ("hw_thermal_slowdown", "during the reference")),
+        ({"throttle_reasons": "hw_slowdown hw_thermal_slowdown"}, ("during the reference", "hw_thermal_slowdown")),
         (
             {"throttle_reasons": "applications_clocks_setting", "sm_clock_mhz": 1000, "sm_clock_max_mhz": 1410},
             ("set to 1,000 MHz", "1,410 MHz", "-rgc"),

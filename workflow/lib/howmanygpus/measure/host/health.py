@@ -76,7 +76,7 @@ def read_gpu(uuid: str) -> tuple[dict[str, Any], list[str]]:
     The memory and the processes are those of the part, everything else is that of its GPU.
     """
     facts: dict[str, Any] = {"uuid": uuid}
-    missing = []
+    missing: list[str] = []
     for names, read in list_questions(uuid):
         try:
             values = read()

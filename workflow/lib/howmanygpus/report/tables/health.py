@@ -6,6 +6,7 @@ and `copy_frac` are the device's rates as shares of the median of the devices in
 any, and if other programs had its cores. `kept_frac` is the share of the time in which a CPU device had its cores.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -26,14 +27,15 @@ FACTS = ("product_tflop_per_s", "copy_gib_per_s", "temperature_c", "sm_clock_mhz
 
 def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
     """One row per device and day, then one per run with a finding. results: the folder that holds `results/`."""
-    outcomes = [each for each in read_outcomes(plan, results) if each.record is not None and each.status != "stale"]
-    comparisons = compare_devices(list_devices(each.record for each in outcomes))
+    outcomes = [each for each in read_outcomes(plan, results) if each.status != "stale"]
+    records = {str(RUNS / each.path): each.record for each in outcomes if each.record is not None}
+    comparisons = compare_devices(list_devices(records.values()))
     rows = [describe_device(comparison) for comparison in comparisons]
-    rows += [describe_missing(problem) for problem in list_problems(each.record for each in outcomes)]
-    for outcome in outcomes:
-        if text := describe_findings(judge_run(outcome.record, comparisons)):
-            where = {"record": str(RUNS / outcome.path), "study": outcome.identity["study"], "about": "run"}
-            rows.append(where | {"hostname": outcome.record["host"]["hostname"], "finding": text})
+    rows += [describe_missing(*problem) for problem in list_problems(records.values())]
+    for path, record in records.items():
+        if text := describe_findings(judge_run(record, comparisons)):
+            where = {"record": path, "study": record["spec"]["study"], "about": "run"}
+            rows.append(where | {"hostname": record["host"]["hostname"], "finding": text})
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -54,13 +56,12 @@ def describe_device(comparison: Comparison) -> dict:
     }
 
 
-def list_problems(records) -> list[tuple[str, str]]:
+def list_problems(records: Iterable[dict]) -> list[tuple[str, str]]:
     """Return host and reason where the reference kernel could not be measured, each once."""
     found = [(each["host"]["hostname"], each.get("reference_kernel", {}).get("problem")) for each in records]
     return list(dict.fromkeys((hostname, problem) for hostname, problem in found if problem))
 
 
-def describe_missing(problem: tuple[str, str]) -> dict:
-    hostname, why = problem
+def describe_missing(hostname: str, why: str) -> dict:
     text = f"The reference kernel was not measured: {why}."
     return {"record": f"{hostname} {why}", "about": "device", "hostname": hostname, "finding": text}
