@@ -151,6 +151,18 @@ def test_a_gpu_that_another_job_had_before_is_measured_and_added(measured, monke
     assert {device["device"] for device in node["devices"]} == {"GPU-a", "GPU-b"}
 
 
+@pytest.mark.parametrize("bind_cores", [True, False])
+@pytest.mark.parametrize(("kept", "is_due"), [(["n1", "n2"], False), (["n1"], True), (["n2"], True)])
+def test_a_run_over_two_nodes_needs_the_rates_of_both(measured, bind_cores, kept, is_due):
+    """Without bound cores all of a node's cores are one device."""
+    placement, plan = Placement(scheduler="slurm", bind_cores=bind_cores), ReferencePlan("python", "", 2)
+    spec = make_spec(num_gpus=4, num_nodes=2)
+    names = ["cores 0", "cores 1"] if bind_cores else ["cores 0 1 2 3"]
+    record = {"devices": [{"device": name} for name in names]}
+    rates = {node: record if node in kept else None for node in ("n1", "n2")}
+    assert reference.is_due(spec, placement, plan, rates) == is_due
+
+
 def test_a_kernel_that_fails_stops_no_run_and_is_tried_once_a_day(measured, monkeypatch):
     calls, start = measured
     attempts = []

@@ -104,7 +104,7 @@ def is_due(spec: LaunchSpec, placement: Placement, plan: ReferencePlan, kept: di
     here = list_devices(spec.device_kind, spec.cores_per_device, plan.num_devices, placement.bind_cores)
     own, *others = (record["devices"] if record else [] for record in kept.values())
     has_new = not {device.name for device in here} <= {device["device"] for device in own}
-    return has_new or any(len(devices) < spec.devices_per_node for devices in others)
+    return has_new or any(len(devices) < min(spec.devices_per_node, len(here)) for devices in others)
 
 
 def measure(spec: LaunchSpec, placement: Placement, attempt: AttemptFolder, plan: ReferencePlan) -> None:
