@@ -168,10 +168,34 @@ def test_a_part_of_a_gpu_has_the_heat_and_the_clocks_of_its_gpu(monkeypatch):
     assert (facts["temperature_c"], facts["name"], missing) == (88, "NVIDIA H200 MIG 1g.18gb", [])
 
 
-def test_reading_asks_a_fixed_number_of_questions_sets_nothing_and_waits_once(monkeypatch):
-    """The time of a reading is that of these calls and of one wait."""
-    waits, few, many = [], {}, {}
-    monkeypatch.setattr(health.time, "sleep", waits.append)
+@pytest.mark.parametrize(("busy", "expected"), [(0.0, 1), (0.05, 1), (0.5, 2)], ids=["idle", "a daemon", "busy"])
+def test_a_busy_host_is_observed_for_longer_and_never_for_a_second(monkeypatch, busy, expected):
+    waits, clock = [], [0.0]
+
+    def sleep(seconds):
+        waits.append(seconds)
+        clock[0] += seconds
+
+    monkeypatch.setattr(health, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0]))
+    monkeypatch.setattr(health, "read_busy_s", lambda cores: 100.0 + busy * clock[0] * len(cores))
+    monkeypatch.setattr(health, "read_cpu_s", lambda processes: 7.0)
+    host = read_health([], [0, 1])["host"]
+    assert len(waits) == expected and sum(waits) <= 0.5
+    assert host["other_cpu_frac"] == pytest.approx(busy) and host["observed_s"] == pytest.approx(sum(waits))
+
+
+def test_the_work_of_the_run_itself_is_not_that_of_others(monkeypatch):
+    spent = iter((1.0, 1.4))
+    busy = iter((10.0, 10.4))
+    monkeypatch.setattr(health, "read_busy_s", lambda cores: next(busy))
+    monkeypatch.setattr(health, "read_cpu_s", lambda processes: next(spent))
+    assert read_health([], [0])["host"]["other_cpu_frac"] == pytest.approx(0.0, abs=1e-3)
+
+
+def test_reading_asks_a_fixed_number_of_questions_and_sets_nothing(monkeypatch):
+    """The time of a reading is that of these calls and of the wait."""
+    few, many = {}, {}
+    monkeypatch.setattr(health, "WINDOWS_S", (0.0,))
     for counts, number in ((few, 1), (many, 8)):
         uuids = [f"GPU-{i}" for i in range(number)]
         calls = install(monkeypatch, *map(FakeGpu, uuids))
@@ -179,7 +203,6 @@ def test_reading_asks_a_fixed_number_of_questions_sets_nothing_and_waits_once(mo
         assert not [name for name in calls if "Set" in name or "Reset" in name or "Clear" in name]
         counts["calls"] = len(calls)
     assert many["calls"] == 8 * few["calls"] and few["calls"] < 60
-    assert len(waits) == 2 and all(0 <= wait <= health.WINDOW_S <= 0.2 for wait in waits)
 
 
 def test_few_cores_are_asked_for_their_clocks(tmp_path, monkeypatch):

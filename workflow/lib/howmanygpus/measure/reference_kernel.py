@@ -25,7 +25,7 @@ from howmanygpus.measure.host.health import read_gpu
 from howmanygpus.measure.host.processes import die_with_parent, list_cores, share_cores
 from howmanygpus.measure.records import now
 
-PRODUCT_S, COPY_S, CHUNK_S = 0.6, 0.3, 0.03
+PRODUCT_S, COPY_S, CHUNK_S = 0.5, 0.2, 0.02
 """Time of the products and of the copies of each device, and the least time of repeats that are timed together.
 
 In so short a time devices do not become hot. What heat does to them is in the telemetry of the runs.

@@ -18,10 +18,9 @@ study of training. Repeats on one device differ by less than 3 %.
 UNDISTURBED_FRAC = 0.9
 """Smallest share of the time in which a CPU device must have had its cores for its rates to be compared."""
 OTHER_CPU_LIMIT = 0.2
-"""Largest share of the run's cores that others may have in the 0.2 s before it starts.
+"""Largest share of the run's cores that others may have in the half second before it starts.
 
-The kernel counts in hundredths of a second, so that one short task on one core is 5 %. While a run is measured, the
-limit of report.disturbance counts.
+A daemon's task of 0.1 s on the only core is 20 %. While a run is measured, the limit of report.disturbance counts.
 """
 FREE_LIMIT = 0.1
 """Smallest free share of the host's memory, or of the limit of the run's control groups.

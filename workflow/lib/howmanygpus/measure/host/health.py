@@ -19,8 +19,13 @@ from howmanygpus.measure.host.other_work import list_run_processes, read_busy_s,
 from howmanygpus.surroundings.limits import compute_free_bytes, read_memory_bytes
 
 GIB = 2**30
-WINDOW_S = 0.2
-"""Time in which the use of the run's cores is observed. The kernel counts in hundredths of a second."""
+WINDOWS_S = (0.1, 0.5)
+"""Time in which the use of the run's cores is observed, and the time if others seem to use them.
+
+The kernel counts in hundredths of a second, so that a short task looks like much work in the first one.
+"""
+QUIET_FRAC = 0.1
+"""Share of the cores' time up to which the first time is enough."""
 MAX_SAMPLED_CORES = 8
 """Number of cores whose clocks are read. Some kernels take 10 ms for each core that sleeps."""
 CPUFREQ = Path("/sys/devices/system/cpu")
@@ -56,12 +61,16 @@ def read_health(gpu_uuids: Sequence[str], cores: Sequence[int], marker: str | No
     busy_before_s, own_before_s = read_busy_s(set(cores)), read_cpu_s(own)
     gpus = [read_gpu(uuid) for uuid in gpu_uuids]
     host, missing = read_host(cores)
-    time.sleep(max(0.0, WINDOW_S - (time.monotonic() - began)))
+    for window_s in WINDOWS_S:
+        time.sleep(max(0.0, window_s - (time.monotonic() - began)))
+        own_s = read_cpu_s(own if marker is None else list_own()) - own_before_s
+        busy_s, elapsed_s = read_busy_s(set(cores)) - busy_before_s, time.monotonic() - began
+        other_frac = max(0.0, busy_s - own_s) / (elapsed_s * len(cores))
+        if other_frac <= QUIET_FRAC:
+            break
+    host |= {"other_cpu_frac": round(other_frac, 4), "observed_s": round(elapsed_s, 3)}
     for gpu, _ in gpus:
         drop_passing_reasons(gpu)
-    own_s = read_cpu_s(own if marker is None else list_own()) - own_before_s
-    busy_s, elapsed_s = read_busy_s(set(cores)) - busy_before_s, time.monotonic() - began
-    host["other_cpu_frac"] = round(max(0.0, busy_s - own_s) / (elapsed_s * len(cores)), 4)
     named = {HOST: missing, **{gpu["uuid"]: not_read for gpu, not_read in gpus}}
     return {
         "host": host,
