@@ -21,6 +21,8 @@ HEALTHY = {
     **{"nvmlDeviceGetClockInfo": {0: 345, 1: 345, 2: 2619}, "nvmlDeviceGetMaxClockInfo": {0: 1980, 1: 1980, 2: 2619}},
     **{"nvmlDeviceGetApplicationsClock": {1: 1980}, "nvmlDeviceGetDefaultApplicationsClock": {1: 1980}},
     "nvmlDeviceGetCurrentClocksThrottleReasons": pynvml.nvmlClocksThrottleReasonGpuIdle,
+    # A driver before 535 does not have it.
+    "nvmlDeviceGetCurrentClocksEventReasons": pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND),
     **{"nvmlDeviceGetPowerUsage": 70_000, "nvmlDeviceGetEnforcedPowerLimit": 700_000},
     "nvmlDeviceGetPowerManagementDefaultLimit": 700_000,
     **{"nvmlDeviceGetTotalEccErrors": 0, "nvmlDeviceGetRemappedRows": (0, 0, 0, 0)},
@@ -131,6 +133,12 @@ def test_a_reason_that_passes_while_clocks_change_is_no_finding(monkeypatch):
     masks = [pynvml.nvmlClocksThrottleReasonHwSlowdown, pynvml.nvmlClocksThrottleReasonGpuIdle]
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCurrentClocksThrottleReasons", lambda handle: masks.pop(0))
     assert judge_gpus() == [] and not masks
+
+
+def test_a_new_driver_is_asked_by_the_new_name(monkeypatch):
+    refused = pynvml.NVMLError(pynvml.NVML_ERROR_DEPRECATED)
+    install(monkeypatch, nvmlDeviceGetCurrentClocksThrottleReasons=refused, nvmlDeviceGetCurrentClocksEventReasons=64)
+    assert read_gpu(UUID)[0]["throttle_reasons"] == "hw_thermal_slowdown"
 
 
 def test_the_program_that_shares_a_gpu_is_no_other_process(monkeypatch):

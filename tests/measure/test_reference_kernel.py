@@ -15,7 +15,7 @@ from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.launch import reference
 from howmanygpus.measure.launch.reference import KernelError, ReferencePlan, find_rates
 from howmanygpus.measure.records import AttemptFolder
-from howmanygpus.measure.reference_kernel import MeasuredDevice, find_chunk, measure_devices, time_repeats
+from howmanygpus.measure.reference_kernel import DeviceUnderTest, find_chunk, measure_devices, time_repeats
 from howmanygpus.measure.schema import check_record
 from howmanygpus.site.reference import plan_reference
 from messages import says
@@ -53,7 +53,7 @@ def test_a_device_that_takes_five_times_as_long_has_a_fifth_of_the_rate(short, m
 
     monkeypatch.setattr(reference_kernel, "prepare_cores", prepare)
     found = {
-        each["device"]: each for each in measure_devices("cpu", [MeasuredDevice(n, (0,)) for n in ("fast", "slow")])
+        each["device"]: each for each in measure_devices("cpu", [DeviceUnderTest(n, (0,)) for n in ("fast", "slow")])
     }
     for rate in ("product_tflop_per_s", "copy_gib_per_s"):
         assert found["slow"][rate] / found["fast"][rate] == pytest.approx(0.2, rel=0.3)
@@ -75,7 +75,7 @@ def test_a_device_that_fails_is_named_and_the_others_are_measured(short, monkeyp
     if fault == "dies":
         # It dies while it is measured, when the others no longer wait for it.
         monkeypatch.setattr(reference_kernel, "find_chunk", lambda operate, wait: 1)
-    bad, good = measure_devices("cpu", [MeasuredDevice("bad", (0,)), MeasuredDevice("good", (0,))])
+    bad, good = measure_devices("cpu", [DeviceUnderTest("bad", (0,)), DeviceUnderTest("good", (0,))])
     assert says(bad["problem"], "the device is full" if fault == "raises" else "status 3")
     assert "problem" not in good and good["product_tflop_per_s"] > 0
 
@@ -86,6 +86,37 @@ def test_a_short_disturbance_does_not_change_the_rate():
     seconds = time_repeats(lambda: time.sleep(next(clock, 0.001)), lambda: None, 1, 0.3)
     assert seconds < 0.01
     assert find_chunk(lambda: time.sleep(0.001), lambda: None) > 1, "short operations are timed together"
+
+
+ON_STAND_INS = """
+import json, os
+import torch
+from howmanygpus.measure import reference_kernel
+from howmanygpus.measure.reference_kernel import DeviceUnderTest, measure_devices
+
+real = torch.device
+torch.device = lambda kind, number: real("cpu")
+torch.cuda.synchronize = lambda: None
+states = {"GPU-a": {"name": "A100", "temperature_c": 60, "throttle_reasons": "", "power_w": 9.0}}
+states["GPU-b"] = {"name": "A100"}
+reference_kernel.read_gpu = lambda uuid: (states[uuid], [])
+reference_kernel.SIZE["cuda"], reference_kernel.COPIED_BYTES["cuda"] = 64, 2**16
+print(json.dumps(measure_devices("cuda", [DeviceUnderTest("GPU-a"), DeviceUnderTest("GPU-b")])))
+"""
+"""The kernel of GPUs, for which PyTorch computes on a CPU and NVML is replaced."""
+
+
+def test_gpus_are_measured_by_one_process_each_with_its_state_under_load(environment_python):
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    command = [environment_python("pytorch-cpu"), "-c", ON_STAND_INS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    first, second = json.loads(done.stdout)
+    assert [first["device"], second["device"], first["model"]] == ["GPU-a", "GPU-b", "A100"]
+    assert first["product_tflop_per_s"] > 0 and first["copy_gib_per_s"] > 0 and "problem" not in second
+    assert (first["temperature_c"], first["throttle_reasons"]) == (60, "") and "power_w" not in first
+    assert "cores_frac" not in first
+    node = {"hostname": "n", "kind": "cuda", "cores_per_device": 1, "program": "p", "devices": [first, second]}
+    check_record(Path("run.json"), make_run(make_spec(), reference_kernel={"nodes": [node]}))
 
 
 SPEC, PLACEMENT = make_spec(num_gpus=1), Placement()

@@ -41,28 +41,28 @@ SEEN_ON_GPU = ("temperature_c", "sm_clock_mhz", "sm_clock_max_mhz", "sm_clock_de
 
 
 @dataclass(frozen=True)
-class MeasuredDevice:
+class DeviceUnderTest:
     """A GPU or a part of one by its UUID, or a CPU device by the name of its cores. cores: empty on a GPU."""
 
     name: str
     cores: tuple[int, ...] = ()
 
 
-def list_devices(kind: str, cores_per_device: int, num_devices: int, bind_cores: bool = True) -> list[MeasuredDevice]:
+def list_devices(kind: str, cores_per_device: int, num_devices: int, bind_cores: bool = True) -> list[DeviceUnderTest]:
     """Return the devices of this node that this process may use.
 
     CPU devices have the cores that runs get: num_devices groups, or as many as there are cores for; without bind_cores
     the only device has all cores.
     """
     if kind == "cuda":
-        return [MeasuredDevice(uuid) for uuid in list_gpu_uuids()]
+        return [DeviceUnderTest(uuid) for uuid in list_gpu_uuids()]
     cores = list_cores()
     count = min(num_devices, len(cores) // cores_per_device)
     groups = share_cores(cores, [None] * count, cores_per_device) if bind_cores else [cores]
-    return [MeasuredDevice(f"cores {' '.join(map(str, group))}", tuple(group)) for group in groups]
+    return [DeviceUnderTest(f"cores {' '.join(map(str, group))}", tuple(group)) for group in groups]
 
 
-def measure_devices(kind: str, devices: list[MeasuredDevice]) -> list[dict[str, Any]]:
+def measure_devices(kind: str, devices: list[DeviceUnderTest]) -> list[dict[str, Any]]:
     """Return name, rates and state of each device, or the `problem` because of which it has no rates."""
     # A child has no threads of its parent, so that numpy starts its own there. PyTorch is loaded once for all GPUs, and
     # looks for them in the child.
@@ -92,7 +92,7 @@ def measure_devices(kind: str, devices: list[MeasuredDevice]) -> list[dict[str, 
     return found
 
 
-def work(kind: str, device: MeasuredDevice, barrier: Barrier, sender: Connection) -> None:
+def work(kind: str, device: DeviceUnderTest, barrier: Barrier, sender: Connection) -> None:
     """Measure one device in a process of its own, at the same time as the others."""
     die_with_parent()
     try:
@@ -122,7 +122,7 @@ def work(kind: str, device: MeasuredDevice, barrier: Barrier, sender: Connection
 Operation = Callable[[], Any]
 
 
-def prepare_gpu(device: MeasuredDevice) -> tuple[Operation, Operation, Operation]:
+def prepare_gpu(device: DeviceUnderTest) -> tuple[Operation, Operation, Operation]:
     """Return functions that multiply, copy, and wait for the GPU."""
     os.environ["CUDA_VISIBLE_DEVICES"] = device.name
     import torch
@@ -137,7 +137,7 @@ def prepare_gpu(device: MeasuredDevice) -> tuple[Operation, Operation, Operation
     return lambda: torch.mm(left, right, out=product), lambda: target.copy_(source), torch.cuda.synchronize
 
 
-def prepare_cores(device: MeasuredDevice) -> tuple[Operation, Operation, Operation]:
+def prepare_cores(device: DeviceUnderTest) -> tuple[Operation, Operation, Operation]:
     """Return functions that multiply, copy, and wait for nothing, for this process, which is bound to the cores."""
     os.sched_setaffinity(0, device.cores)
     # The libraries that numpy may be built with read these when they are loaded.

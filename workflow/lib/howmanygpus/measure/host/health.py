@@ -101,10 +101,11 @@ def drop_passing_reasons(gpu: dict[str, Any]) -> None:
 
     gpu: as read_gpu returns it.
     """
+    if "throttle_reasons" not in gpu:
+        return
     with suppress(*REFUSALS):
-        now = name_reasons(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(get_board(gpu["uuid"]))).split()
-        before = gpu.get("throttle_reasons", "").split()
-        gpu["throttle_reasons"] = " ".join(word for word in before if word in now)
+        now = read_reasons(get_board(gpu["uuid"])).split()
+        gpu["throttle_reasons"] = " ".join(word for word in gpu["throttle_reasons"].split() if word in now)
 
 
 def list_questions(uuid: str) -> Iterator[tuple[tuple[str, ...], Callable[[], Sequence[Any]]]]:
@@ -131,7 +132,7 @@ def list_questions(uuid: str) -> Iterator[tuple[tuple[str, ...], Callable[[], Se
     yield ("memory_clock_max_mhz",), lambda: [pynvml.nvmlDeviceGetMaxClockInfo(board(), memory)]
     yield ("sm_clock_set_mhz",), lambda: [pynvml.nvmlDeviceGetApplicationsClock(board(), sm)]
     yield ("sm_clock_default_mhz",), lambda: [pynvml.nvmlDeviceGetDefaultApplicationsClock(board(), sm)]
-    yield ("throttle_reasons",), lambda: [name_reasons(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(board()))]
+    yield ("throttle_reasons",), lambda: [read_reasons(board())]
     yield ("power_w",), lambda: [pynvml.nvmlDeviceGetPowerUsage(board()) / 1000]
     yield ("power_limit_w",), lambda: [pynvml.nvmlDeviceGetEnforcedPowerLimit(board()) / 1000]
     yield ("power_limit_default_w",), lambda: [pynvml.nvmlDeviceGetPowerManagementDefaultLimit(board()) / 1000]
@@ -144,8 +145,13 @@ def list_questions(uuid: str) -> Iterator[tuple[tuple[str, ...], Callable[[], Se
     yield ("pcie_width_max",), lambda: [pynvml.nvmlDeviceGetMaxPcieLinkWidth(board())]
 
 
-def name_reasons(mask: int) -> str:
-    """Return the reasons of a mask as words with spaces between them, such as `sw_power_cap hw_slowdown`."""
+def read_reasons(board) -> str:
+    """Return why a GPU's clocks are below their maximum, such as `sw_power_cap hw_slowdown`."""
+    try:
+        mask = pynvml.nvmlDeviceGetCurrentClocksEventReasons(board)
+    except pynvml.NVMLError:
+        # The same in drivers before 535.
+        mask = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(board)
     return " ".join(word for bit, word in THROTTLE_REASONS.items() if mask & bit)
 
 
