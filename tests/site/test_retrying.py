@@ -9,7 +9,7 @@ import pytest
 from howmanygpus.site.jobs import invocations
 from messages import says
 from project import ROOT
-from records import make_run
+from records import HOST, make_run
 from specs import make_spec
 
 SCRIPT = [sys.executable, str(ROOT / "workflow" / "scripts" / "retry_runs.py")]
@@ -65,3 +65,24 @@ def test_nothing_is_set_aside_beside_a_call_that_lives(results, monkeypatch):
     refused = retry(results, "--disturbed")
     assert refused.returncode == 2 and "a call of Snakemake is at work in this folder: process" in refused.stderr
     assert len(list_left(results, "one")) == 4
+
+
+def test_runs_on_devices_that_are_not_in_order_are_set_aside(results):
+    """A device is compared with those of other runs."""
+    state = {
+        "host": {"hostname": "n1", "load_1min": 0, "num_cores": 8, "other_cpu_frac": 0.5},
+        "gpus": [],
+        "missing": {},
+    }
+    store(results, "three/busy", health=state)
+    store(results, "three/idle", health=state | {"host": state["host"] | {"other_cpu_frac": 0.0}})
+    for name, rate in (("a", 100.0), ("b", 99.0), ("c", 50.0)):
+        rates = {"product_tflop_per_s": rate, "copy_gib_per_s": 9.0}
+        device = {"device": f"GPU-{name}", "model": "m", "measured_at": "2026-11-27T08:00:00+00:00"} | rates
+        node = {"hostname": name, "kind": "cuda", "cores_per_device": 1, "program": "p", "devices": [device]}
+        host = HOST | {"hostname": name, "gpu_uuids": [f"GPU-{name}"]}
+        store(results, f"three/{name}", host=host, reference_kernel={"nodes": [node]})
+    assert retry(results, "--unhealthy", "--study", "three").returncode == 0
+    assert list_left(results, "three") == ["a", "b", "idle"]
+    again = retry(results, "--unhealthy", "--study", "three")
+    assert says(again.stdout, "Nothing", "none of the 3 runs", "unhealthy")

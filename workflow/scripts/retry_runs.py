@@ -10,6 +10,7 @@ after it.
     .venv/bin/python workflow/scripts/retry_runs.py --status failed_parity
     .venv/bin/python workflow/scripts/retry_runs.py --verdicts unsupported
     .venv/bin/python workflow/scripts/retry_runs.py --disturbed
+    .venv/bin/python workflow/scripts/retry_runs.py --unhealthy
 """
 
 import argparse
@@ -27,6 +28,7 @@ sys.path.insert(0, str(WORKFLOW / "lib"))
 
 from howmanygpus.config.errors import ConfigError, refuse_choice
 from howmanygpus.report.disturbance import is_disturbed
+from howmanygpus.report.health import compare_devices, judge_run, list_devices
 from howmanygpus.site.jobs.invocations import list_living_calls
 
 RUNS, ATTEMPTS, PARITY = Path("results/runs"), Path("results/attempts"), Path("results/parity")
@@ -79,6 +81,13 @@ def _is_chosen(path: Path, statuses: set[str], with_disturbed: bool) -> bool:
     return has_status or (with_disturbed and record["status"] == "completed" and bool(is_disturbed(record)))
 
 
+def select_unhealthy(study: str | None) -> list[Path]:
+    """Return the folders of the runs with a finding on their devices or hosts."""
+    records = {path.parent: json.loads(path.read_text()) for path in list_records(study)}
+    comparisons = compare_devices(list_devices(records.values()))
+    return [folder for folder, record in records.items() if judge_run(record, comparisons)]
+
+
 def select_verdicts(statuses: set[str]) -> list[Path]:
     """Return the files of the verdicts that have one of the statuses."""
     verdicts = (path for path in sorted(PARITY.glob("*/*.json")) if path.parent.name != "observed")
@@ -101,7 +110,7 @@ def locate_observations(verdict: Path) -> list[Path]:
 
 def describe_nothing(arguments: argparse.Namespace) -> str:
     """Say that nothing was found, where, and for which outcomes."""
-    chosen = [*arguments.status, *(["disturbed"] if arguments.disturbed else [])]
+    chosen = [*arguments.status, *(word for word in ("disturbed", "unhealthy") if getattr(arguments, word))]
     looked = []
     if chosen:
         folder = RUNS / arguments.study if arguments.study else RUNS
@@ -131,16 +140,22 @@ def main() -> None:
     parser.add_argument(
         "--disturbed", action="store_true", help="retry completed runs that other work on the machine disturbed"
     )
+    parser.add_argument(
+        "--unhealthy", action="store_true", help="retry runs with a finding on their devices or hosts (see health.tsv)"
+    )
     parser.add_argument("--study", help="only this study's runs")
     arguments = parser.parse_args()
-    if not (arguments.status or arguments.verdicts or arguments.disturbed):
-        parser.error("name outcomes of runs after --status, or of the parity gate after --verdicts, or --disturbed")
+    if not (arguments.status or arguments.verdicts or arguments.disturbed or arguments.unhealthy):
+        parser.error(
+            "name outcomes of runs after --status, of the gate after --verdicts, or --disturbed, or --unhealthy"
+        )
     try:
         check_choices(arguments.status, arguments.verdicts, arguments.study)
         refuse_beside_calls()
     except ConfigError as error:
         parser.error(str(error))
     runs = select_runs(set(arguments.status), arguments.disturbed, arguments.study)
+    runs += [run for run in (select_unhealthy(arguments.study) if arguments.unhealthy else []) if run not in runs]
     refusals = [verdict for run in runs if (verdict := find_refusal(run))]
     verdicts = list(dict.fromkeys([*select_verdicts(set(arguments.verdicts)), *refusals]))
     if not (runs or verdicts):

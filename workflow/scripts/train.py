@@ -25,6 +25,7 @@ from howmanygpus.site.jobs.attempts import (
     prefer_interpreter,
 )
 from howmanygpus.site.jobs.ledger import RUN, SIZE, is_packed, start_record
+from howmanygpus.site.reference import plan_reference
 from howmanygpus.site.retrying import sum_used_min
 from howmanygpus.study.runs import Run, complete_spec
 from howmanygpus.surroundings.environment import build_surroundings, parse_variable_names
@@ -70,7 +71,8 @@ def start_program(arguments: argparse.Namespace) -> NoReturn:
     attempt = start_attempt(run, spec, arguments.launch["placement"])
     python = resolve_python(arguments.environment) if arguments.environment else spec["program"]["python"]
     prefer_interpreter(python)
-    command = build_program_command(attempt, run, arguments.time_limit_min)
+    reference = plan_reference(arguments.launch.get("reference"))
+    command = build_program_command(attempt, run, arguments.time_limit_min, reference)
     exec_launcher(command, os.environ)
 
 
@@ -87,7 +89,7 @@ def main() -> None:
         type=json.loads,
         required=True,
         help="JSON: `parity` (required, report or off), `placement` (see measure.host.placement), where the model is, "
-        "and `limit_min` (what a budget has left for the run)",
+        "`limit_min` (what a budget has left for the run), and `reference` (see site.reference)",
     )
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the run is stopped")
     arguments = parser.parse_args()
@@ -100,8 +102,8 @@ def main() -> None:
     spec = complete_spec(Run.from_path(run), settings, str(arguments.data.parent), weights)
     python = resolve_python(arguments.environment)
     attempt = start_attempt(run, spec, arguments.launch["placement"])
-    parity = arguments.launch["parity"]
-    command = build_launch_command(python, attempt, run, arguments.verdict, parity, arguments.time_limit_min)
+    parity, reference = arguments.launch["parity"], plan_reference(arguments.launch.get("reference"))
+    command = build_launch_command(python, attempt, run, arguments.verdict, parity, arguments.time_limit_min, reference)
     scratch = arguments.launch["placement"].get("scratch") or ""
     exec_launcher(command, build_surroundings(os.environ, parse_variable_names(scratch)))
 

@@ -35,10 +35,14 @@ class ClusterProject(Project):
         self.write_machine(**device)
         self.edit_profile(**QUICK)
 
-    def write_machine(self, slurm=None, **device) -> None:
-        """Write the machine file with one kind of device and the given changes."""
+    def write_machine(self, slurm=None, reference_kernel=False, **device) -> None:
+        """Write the machine file with one kind of device and the given changes.
+
+        The reference kernel is a step of its own in the first job of a day on a node.
+        """
         shared = {"bind_cores": False, "rendezvous_timeout_s": 300, "preflight": False} | (slurm or {})
         machine = {"scheduler": "slurm", "devices": {"fake": DEVICE | device}, "slurm": shared}
+        machine |= {"reference_kernel": reference_kernel}
         (self.folder / "profiles" / "slurm" / "machine.yaml").write_text(yaml.safe_dump(machine))
 
     def edit_profile(self, **changes) -> None:

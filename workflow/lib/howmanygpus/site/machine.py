@@ -81,6 +81,7 @@ class Machine:
     excesses: devices of which the file has more than this machine.
     published_weights: folder or address of the files that torchvision publishes.
     telemetry_interval_s: seconds between two samples of a run's devices.
+    reference_kernel: whether each node's devices are measured once a day.
     """
 
     path: str
@@ -93,6 +94,7 @@ class Machine:
     excesses: dict[str, "Excess"] = field(default_factory=dict)
     published_weights: str = ""
     telemetry_interval_s: float = 0.1
+    reference_kernel: bool = True
 
     @property
     def is_cluster(self) -> bool:
@@ -206,7 +208,7 @@ def read_machine(path: Path, packed: bool = False) -> Machine:
     slurm, environments = values["slurm"], values["environments"]
     published = expand_path(values["published_weights"], f"{path}: published_weights")
     found = (str(path), present, values["scheduler"], slurm, packed, environments, missing, excesses, published)
-    return Machine(*found, telemetry_interval_s=values["telemetry_interval_s"])
+    return Machine(*found, **{key: values[key] for key in ("telemetry_interval_s", "reference_kernel")})
 
 
 def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> Device:

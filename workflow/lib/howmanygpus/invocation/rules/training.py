@@ -126,14 +126,23 @@ class TrainingRules(RuleFunctions):
         start.
 
         With a budget it has the minutes that are left for the run (`limit_min`). It has the place of a user's model,
-        because the model's code is a parameter of its own. It is one parameter, because each one costs planning time.
+        because the model's code is a parameter of its own, and `reference`, with which site.reference finds out how
+        the reference kernel is measured. It is one parameter, because each one costs planning time.
         """
         run = self.run(wildcards)
         study, how = self._plan.studies[run.study], placement(self._machine, self._machine.device(run.device))
         own, limit_min = study.own_model, self._plan.limits_min.get(wildcards.run)
         place = "".join(f', "{key}": {json.dumps(path)}' for key, path in (own.place if own else {}).items())
         place += "" if limit_min is None else f', "limit_min": {limit_min}'
+        place += f', "reference": {self._describe_reference(run.device)}' if self._machine.reference_kernel else ""
         return f'{{"parity": "{study.config["parity"]}", "placement": {how}{place}}}'
+
+    def _describe_reference(self, name: str) -> str:
+        """Return as JSON how many devices of a name a node has, and the environment that measures them."""
+        device = self._machine.device(name)
+        environments = FRAMEWORKS["pytorch_ddp"].environments
+        record = environment_record(environments["cuda"]) if device.kind == "cuda" else None
+        return json.dumps({"environment": record, "num_devices": device.devices_per_node})
 
     def priority(self, wildcards) -> int:
         return self._plan.priorities[wildcards.run]

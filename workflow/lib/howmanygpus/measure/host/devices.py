@@ -99,7 +99,7 @@ def describe_host(gpu_uuids: list[str]) -> dict:
     """Return host name, processor, GPUs and their driver, and the commit of the code."""
     description = {
         "hostname": socket.gethostname(),
-        "cpu_model": _cpu_model(),
+        "cpu_model": read_cpu_model(),
         "python_version": platform.python_version(),
         "driver_version": None,
         "gpu_uuids": gpu_uuids,
@@ -111,7 +111,8 @@ def describe_host(gpu_uuids: list[str]) -> dict:
     return description
 
 
-def _cpu_model() -> str:
+def read_cpu_model() -> str:
+    """Return the name of the processor."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

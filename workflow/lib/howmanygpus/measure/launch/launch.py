@@ -30,6 +30,7 @@ from howmanygpus.measure.host.devices import (
     share_among_devices,
 )
 from howmanygpus.measure.host.gpus import list_gpu_uuids
+from howmanygpus.measure.host.health import read_health
 from howmanygpus.measure.host.machine_lock import take_turn
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.processes import (
@@ -52,6 +53,7 @@ from howmanygpus.measure.host.telemetry import (
 from howmanygpus.measure.input.description import read_description, verify_data, verify_hashes
 from howmanygpus.measure.launch.environment import build_environment, describe_environment
 from howmanygpus.measure.launch.launchers import build_command, has_process_each
+from howmanygpus.measure.launch.reference import ReferencePlan, find_rates
 from howmanygpus.measure.launch.rendezvous import open_rendezvous, read_all
 from howmanygpus.measure.loop.evaluation import PredictionStore, merge_predictions
 from howmanygpus.measure.records import AttemptFolder, now
@@ -238,6 +240,13 @@ def run_attempt(
     with lock_machine(placement, str(options.run_dir)):
         record |= {"held_at": now()}
         record |= work.verify(spec)  # reading all data would disturb another run
+        if options.reference:
+            plan = ReferencePlan(**options.reference)
+            record |= {"reference_kernel": find_rates(spec, placement, attempt, plan)}
+        if placement.scheduler == "none":
+            # On a cluster, the first process of each node reads it.
+            assignment = assign_devices(spec, placement.bind_cores)
+            record |= {"health": read_health(assignment.gpu_uuids, assignment.cores)}
         started_at = time.time()
         module_options += ["--started-at", repr(started_at)]
         try:
@@ -337,6 +346,7 @@ def main(read_spec: Callable[[Path], LaunchSpec] = RunSpec.read, work: RunModule
     parser.add_argument("--save-weights", action="store_true", help="store the weights before and after training")
     parser.add_argument("--parity", default="not_checked", help="status of the framework in the parity gate")
     parser.add_argument("--refuse", default="", help="do not train, and record this as the reason")
+    parser.add_argument("--reference", type=json.loads, help="JSON: see howmanygpus.measure.launch.reference")
     parser.add_argument("--parent", type=int, help="process id of the caller, with whose death this process ends")
     arguments = parser.parse_args()
     die_with_parent(signal.SIGTERM, arguments.parent)

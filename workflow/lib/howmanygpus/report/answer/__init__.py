@@ -18,6 +18,7 @@ from howmanygpus.report.answer.study import (
     are_mostly_disturbed,
     describe_data,
     describe_disturbed,
+    describe_health,
     describe_left_out,
     describe_nothing,
     describe_rates,
@@ -73,7 +74,7 @@ def answer(
     found += [describe_largest(batch_search), *describe_causes(explanations)]
     # ClockFaults about the order of the frameworks come before it.
     in_doubt = are_mostly_disturbed(planned)
-    found = [describe_disturbed(planned)] * in_doubt + found
+    found = [describe_disturbed(planned)] * in_doubt + [describe_health(planned), *found]
     found = [describe_stale(planned), *found]
     facts = [describe_rates(runs), describe_data(runs, datasets), describe_left_out(datasets)]
     facts += [describe_remarks(datasets), describe_unchecked(planned)]

@@ -10,7 +10,8 @@ FINAL = ("unsupported", "failed_parity", "diverged", "out_of_memory", "clock_mis
 """Statuses of runs without a rate that no further call of snakemake would change."""
 MAX_REASONS_NAMED = 3
 DISTURBED_WARNING_FRAC = 0.5
-REPEAT = ".venv/bin/python workflow/scripts/retry_runs.py --disturbed"
+RETRY = ".venv/bin/python workflow/scripts/retry_runs.py"
+REPEAT = f"{RETRY} --disturbed"
 """Command that sets disturbed runs aside, before the study whose runs are meant."""
 
 
@@ -190,6 +191,20 @@ def describe_disturbed(runs: pd.DataFrame) -> str:
         text += " Rates are lower and times are longer than on an idle machine, and their order may be chance."
     repeat = f"{REPEAT} --study {runs['study'].iloc[0]}"
     return f"{text} To repeat {them}: {repeat}, and then the same call while nothing else runs."
+
+
+def describe_health(runs: pd.DataFrame) -> str:
+    """Say which runs had a device or a host with a finding, and which findings; empty without any."""
+    doubtful = runs[runs["health"].map(_has)]
+    if doubtful.empty:
+        return ""
+    named = [f"{text} ({name_count(number, 'run')})" for text, number in doubtful["health"].value_counts().items()]
+    more = [f"More are in health.tsv ({len(named) - MAX_REASONS_NAMED})."] if len(named) > MAX_REASONS_NAMED else []
+    which = "The only run" if len(runs) == 1 else f"{len(doubtful)} of {name_count(len(runs), 'run')}"
+    text = f"{which} had a device or a host that is not in order, which may have decided the order of the frameworks."
+    them = "it" if len(doubtful) == 1 else "them"
+    repeat = f"To repeat {them} when this is put right: {RETRY} --unhealthy --study {runs['study'].iloc[0]}."
+    return " ".join([text, *named[:MAX_REASONS_NAMED], *more, repeat])
 
 
 def describe_trajectories(runs: pd.DataFrame) -> str:

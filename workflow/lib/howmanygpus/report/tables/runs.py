@@ -4,12 +4,12 @@ Every planned run: its status, its rates and quality, and its versions.
 A rate is all images over all seconds of the measured windows. Values that are undefined are empty. `protocol` says why
 a run that repeats an unfair protocol is not comparable; it is empty for all others. `control` names the part that a
 control run replaces or leaves out: `resident_input`, `no_exchange` (which is not training) or `no_evaluation`.
-`own_rates` has the learning rates that the study gives to this framework alone. `roc_auc_last` is the area under the
-ROC curve of two classes. A run with other settings than the plan's has the status `stale`, and no numbers.
-`stale_because` says why a run is not repeated by the target `available`, although a full call would repeat it: besides
-settings, its code, data or pins may have changed.
-`is_outlier` says whether the rate is far from those of the other repeats, see report.outliers; it is empty if they are
-too few to judge.
+`own_rates` has the learning rates that the study gives to this framework alone. `health` has the findings of
+report.health on its devices and hosts, and is empty without any. `roc_auc_last` is the area under the ROC curve of two
+classes. A run with other settings than the plan's has the status `stale`, and no numbers. `stale_because` says why a run
+is not repeated by the target `available`, although a full call would repeat it: besides settings, its code, data or pins
+may have changed. `is_outlier` says whether the rate is far from those of the other repeats, see report.outliers; it is
+empty if they are too few to judge.
 """
 
 from pathlib import Path
@@ -20,6 +20,7 @@ import pandas as pd
 from howmanygpus.paths import RUNS
 from howmanygpus.report import accounting, trajectory
 from howmanygpus.report.disturbance import is_disturbed
+from howmanygpus.report.health import compare_devices, describe_findings, judge_run, list_devices
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, GridDecision, Outcome, read_outcomes
 from howmanygpus.report.outliers import flag_outliers
@@ -39,6 +40,7 @@ OUTCOME = (
         "stale_because",
         "disturbed",
         "is_outlier",
+        "health",
         "images_per_s",
         "step_s_median",
         "step_s_p95",
@@ -74,6 +76,8 @@ def tabulate(
     metric = plan["config"]["quality"]["metric"]
     quality = summarize_quality(evaluations, metric)
     trajectories = trajectory.summarize_trajectories(losses)
+    has_record = [outcome.record for outcome in outcomes if outcome.record is not None and outcome.status != "stale"]
+    comparisons = compare_devices(list_devices(has_record))
     rows = []
     for outcome in outcomes:
         identity = tuple(outcome.identity.values())
@@ -86,6 +90,8 @@ def tabulate(
             row["reason"] = explain_missing(outcome.read_events(), metric)
         if outcome.status == "missing" and outcome.path in decided:
             row["status"], row["reason"] = decided[outcome.path]
+        if outcome.record is not None and outcome.status != "stale":
+            row["health"] = describe_findings(judge_run(outcome.record, comparisons))
         names = outcome.identity["framework"], outcome.identity["variant"]
         row["model_options"] = describe_options(plan["runs"][outcome.path]["spec"]["model_options"])
         row["own_rates"] = describe_own_rates(plan["config"], *names)

@@ -78,11 +78,18 @@ def create_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
 
 
 def build_launch_command(
-    python: str, attempt: AttemptFolder, run: str, verdict_file: Path, parity: str, time_limit_min: float
+    python: str,
+    attempt: AttemptFolder,
+    run: str,
+    verdict_file: Path,
+    parity: str,
+    time_limit_min: float,
+    reference: dict | None = None,
 ) -> list[str]:
     """Return the command line of the launcher, which refuses a run that the parity gate forbids.
 
     verdict_file: the gate's verdict on the framework. parity: effect of a failed gate (`required`, `report`, `off`).
+    reference: how the reference kernel is measured, see measure.launch.reference; None if it is not.
     """
     verdict = json.loads(verdict_file.read_text())
     options = {
@@ -90,6 +97,7 @@ def build_launch_command(
         "--run-dir": str(RUNS / run),
         "--deadline-s": str(60 * time_limit_min),
         "--parity": verdict["status"],
+        **({"--reference": json.dumps(reference)} if reference else {}),
     }
     if is_refused(verdict["status"], parity):
         options["--refuse"] = f"{verdict['reason']}; see {verdict_file}"
@@ -103,9 +111,12 @@ def prefer_interpreter(python: str | None) -> None:
         os.environ["PATH"] = os.pathsep.join([folder, os.environ.get("PATH", os.defpath)])
 
 
-def build_program_command(attempt: AttemptFolder, run: str, time_limit_min: float) -> list[str]:
+def build_program_command(
+    attempt: AttemptFolder, run: str, time_limit_min: float, reference: dict | None = None
+) -> list[str]:
     """Return the command line of the launcher, which runs in the workflow's own Python."""
     options = ["--attempt", str(attempt.path), "--run-dir", str(RUNS / run), "--deadline-s", str(60 * time_limit_min)]
+    options += ["--reference", json.dumps(reference)] if reference else []
     return [sys.executable, "-m", "howmanygpus.measure.program.launch", *options]
 
 

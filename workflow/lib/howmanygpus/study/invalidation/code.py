@@ -32,6 +32,10 @@ UNMEASURED = (
     "measure.host.messages",
     "measure.schema",
     "measure.host.machine_lock",
+    # What is read and measured before a run starts.
+    "measure.host.health",
+    "measure.launch.reference",
+    "measure.reference_kernel",
 )
 """Modules that measured processes import, and that change nothing that is measured. A change of them reruns nothing."""
 Model = str | OwnModel | ModelFolder

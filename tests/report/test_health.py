@@ -1,0 +1,208 @@
+"""Devices that are slower than their siblings are named, and runs on them flagged, in tables and the answer."""
+
+import pytest
+
+from answered import find_line, write_answer
+from howmanygpus.report.files import read_table, write_table
+from howmanygpus.report.health import compare_devices, list_devices
+from howmanygpus.report.rows import merge_tables
+from howmanygpus.report.tables import health
+from messages import says
+from records import HOST, make_run
+from specs import make_spec
+from stored import collect, plan_of, store_run
+
+DAY = "2026-11-27"
+
+
+def make_node(hostname, *products, copies=(), day=DAY, model="NVIDIA A100", devices=None, **changes):
+    """Return the rates of a node with one GPU for each rate of the product, in TFLOP/s."""
+    names = devices or [f"GPU-{hostname}-{number}" for number in range(len(products))]
+    entries = [
+        {"device": name, "model": model, "measured_at": f"{day}T08:00:00+00:00", "product_tflop_per_s": product}
+        | {"copy_gib_per_s": copies[number] if copies else 1200.0}
+        for number, (name, product) in enumerate(zip(names, products, strict=True))
+    ]
+    node = {"hostname": hostname, "kind": "cuda", "cores_per_device": 8, "program": "torch 2", "devices": entries}
+    return node | changes
+
+
+def compare(*nodes):
+    records = [make_run(make_spec(), reference_kernel={"nodes": [node]}) for node in nodes]
+    return {each.device.facts["device"]: each for each in compare_devices(list_devices(records))}
+
+
+def find_named(*nodes):
+    return {name: " ".join(map(str, each.findings)) for name, each in compare(*nodes).items() if each.findings}
+
+
+def test_one_slow_card_of_four_is_named_with_its_value_and_a_remedy():
+    (named,) = find_named(make_node("n1", 270.0, 231.0, 272.0, 271.0)).items()
+    assert named[0] == "GPU-n1-1"
+    assert says(named[1], "n1, GPU-n1-1 (NVIDIA A100)", "matrix product", "85 %", "3 devices of the node", DAY)
+    assert says(named[1], "CUDA_VISIBLE_DEVICES", "--exclude")
+
+
+def test_a_slow_memory_is_named_by_its_copy():
+    (named,) = find_named(make_node("n1", *[270.0] * 4, copies=[1200.0, 1210.0, 600.0, 1190.0])).items()
+    assert named[0] == "GPU-n1-2" and says(named[1], "copy of memory", "50 %", "600 GiB/s")
+
+
+def test_two_slow_cards_of_four_are_both_named():
+    assert find_named(make_node("n1", 270.0, 200.0, 201.0, 271.0)).keys() == {"GPU-n1-1", "GPU-n1-2"}
+
+
+@pytest.mark.parametrize("products", [[270.0] * 4, [270.0, 252.0, 275.0, 262.0]], ids=["equal", "usual spread"])
+def test_cards_of_the_usual_spread_are_not_named(products):
+    assert find_named(make_node("n1", *products)) == {}
+
+
+def test_one_card_alone_is_compared_with_nothing():
+    (only,) = compare(make_node("n1", 10.0)).values()
+    assert (only.fractions, only.compared_with, only.findings) == ({}, "", ())
+
+
+def test_a_card_alone_is_compared_with_those_of_other_nodes():
+    (named,) = find_named(make_node("n1", 270.0), make_node("n2", 200.0), make_node("n3", 268.0)).items()
+    assert named[0] == "GPU-n2-0" and says(named[1], "74 %", "2 devices of other nodes")
+
+
+def test_a_node_whose_cards_are_all_slow_is_named_by_the_other_nodes():
+    named = find_named(make_node("n1", 270.0, 270.0), make_node("n2", 200.0, 200.0))
+    assert named.keys() == {"GPU-n2-0", "GPU-n2-1"} and "of the node" not in named["GPU-n2-0"]
+
+
+def test_days_of_a_node_are_compared_apart():
+    """A card that was slow yesterday, when all of them were, is not slow beside today's."""
+    yesterday = make_node("n1", 200.0, 200.0, day="2026-11-26")
+    assert find_named(yesterday, make_node("n1", 270.0, 270.0)) == {}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"model": "NVIDIA H100"}, {"program": "torch 3"}, {"kind": "cpu"}],
+    ids=["model", "version", "kind"],
+)
+def test_only_equal_devices_are_compared(changes):
+    both = compare(make_node("n1", 270.0), make_node("n2", 100.0, **changes))
+    assert all(not each.compared_with and not each.findings for each in both.values())
+
+
+def test_a_cpu_device_whose_cores_others_had_is_not_judged():
+    """Nor is it a measure for its siblings."""
+    node = make_node("n1", 0.1, 0.05, 0.1, kind="cpu", devices=["cores 0", "cores 1", "cores 2"])
+    for device, kept in zip(node["devices"], (1.0, 0.5, 1.0), strict=True):
+        device["cores_frac"] = kept
+    compared = compare(node)
+    assert compared["cores 0"].compared_with == "1 device of the node" and not compared["cores 1"].compared_with
+    assert not any(each.findings for each in compared.values())
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"throttle_reasons": "hw_slowdown hw_thermal_slowdown"}, ("during the reference", "hw_thermal_slowdown")),
+        (
+            {"throttle_reasons": "applications_clocks_setting", "sm_clock_mhz": 1000, "sm_clock_max_mhz": 1410},
+            ("set to 1,000 MHz", "1,410 MHz", "-rgc"),
+        ),
+        ({"problem": "OutOfMemoryError: full"}, ("failed", "OutOfMemoryError: full", "nvidia-smi")),
+    ],
+    ids=["hot", "clocks set", "failed"],
+)
+def test_what_a_gpu_says_under_load_is_a_finding_without_any_sibling(facts, words):
+    node = make_node("n1", 270.0)
+    node["devices"][0] |= facts
+    (text,) = find_named(node).values()
+    assert says(text, "n1, GPU-n1-0", *words)
+
+
+def test_a_power_cap_under_load_is_usual():
+    node = make_node("n1", 270.0)
+    node["devices"][0] |= {"throttle_reasons": "sw_power_cap", "sm_clock_mhz": 1200, "sm_clock_max_mhz": 1410}
+    assert find_named(node) == {}
+
+
+STATE = {"host": {"hostname": "n1", "load_1min": 0, "num_cores": 8, "other_cpu_frac": 0.0}, "gpus": [], "missing": {}}
+NODE = make_node("n1", 270.0, 200.0, 272.0)
+
+
+def on_gpu(number, **changes):
+    """Return what differs in the record of a run on one GPU of the node n1."""
+    host = HOST | {"hostname": "n1", "gpu_uuids": [f"GPU-n1-{number}"]}
+    return {"host": host, "health": STATE, "reference_kernel": {"nodes": [NODE]}} | changes
+
+
+@pytest.fixture
+def plan(tmp_path):
+    """A plan of runs on a healthy GPU, on the slow one, on a busy host, and of one that failed on the slow GPU."""
+    specs = [make_spec(device="cuda", device_kind="cuda", repeat=repeat) for repeat in (1, 2, 3, 4)]
+    busy = STATE | {"host": STATE["host"] | {"other_cpu_frac": 0.5}}
+    store_run(tmp_path, "run0", specs[0], **on_gpu(0))
+    store_run(tmp_path, "run1", specs[1], **on_gpu(1))
+    store_run(tmp_path, "run2", specs[2], **on_gpu(2, health=busy))
+    store_run(tmp_path, "run3", specs[3], status="diverged", reason="training loss is nan", **on_gpu(1))
+    return plan_of(*specs)
+
+
+def test_runs_on_a_slow_device_are_flagged_and_keep_their_rates(plan, tmp_path):
+    runs, _ = collect(plan, tmp_path)
+    assert runs["health"].isna().tolist() == [True, False, False, False]
+    assert says(runs["health"][1], "GPU-n1-1", "74 %") and says(runs["health"][2], "n1: other programs", "50 %")
+    assert runs["images_per_s"].notna().tolist() == [True, True, True, False]
+
+
+def test_the_table_has_each_device_once_and_each_run_with_a_finding(plan, tmp_path):
+    table = health.tabulate(plan, tmp_path)
+    devices, runs = (table[table["about"] == kind] for kind in ("device", "run"))
+    assert devices["product_frac"].round(3).tolist() == [1.144, 0.738, 1.157]
+    assert devices["compared_with"].unique().tolist() == ["2 devices of the node"]
+    assert devices["finding"].notna().tolist() == [False, True, False]
+    assert runs["record"].tolist() == [f"results/runs/run{number}" for number in (1, 2, 3)]
+
+
+def test_a_device_that_several_studies_share_has_one_row_over_all_studies(plan, tmp_path):
+    table = health.tabulate(plan, tmp_path)
+    write_table(tmp_path / "a.tsv", table)
+    write_table(tmp_path / "b.tsv", table[table["about"] == "device"])
+    merge_tables([tmp_path / "a.tsv", tmp_path / "b.tsv"], tmp_path / "both.tsv")
+    assert len(read_table(tmp_path / "both.tsv")) == len(table) == 6
+
+
+def test_a_kernel_that_was_not_measured_is_said_and_flags_no_run(tmp_path):
+    spec = make_spec()
+    store_run(tmp_path, "run0", spec, reference_kernel={"nodes": [], "problem": "exit status 1: no numpy"})
+    table, (runs, _) = health.tabulate(plan_of(spec), tmp_path), collect(plan_of(spec), tmp_path)
+    assert says(table["finding"][0], "not measured", "no numpy") and runs["health"].isna().all()
+
+
+def test_runs_of_earlier_versions_have_no_rows(tmp_path):
+    store_run(tmp_path, "run0", make_spec())
+    assert health.tabulate(plan_of(make_spec()), tmp_path).empty
+
+
+def test_every_node_of_a_run_on_a_cluster_counts(tmp_path):
+    nodes = [make_node("n1", 270.0, 271.0), make_node("n2", 270.0, 200.0)]
+    of_process = {"node": 0, "local_rank": 0, "pid": 1, "address": "a:1", "visible_devices": None, "step": None}
+    processes = [
+        of_process
+        | {"rank": rank, "hostname": name, "gpu_uuids": [f"GPU-{name}-{n}" for n in range(2)], "health": state}
+        for rank, (name, state) in enumerate(
+            [("n1", STATE), ("n2", STATE | {"host": STATE["host"] | {"hostname": "n2", "other_cpu_frac": 0.4}})]
+        )
+    ]
+    spec = make_spec(device="cuda", device_kind="cuda", num_gpus=4, num_nodes=2)
+    store_run(tmp_path, "run0", spec, processes=processes, reference_kernel={"nodes": nodes})
+    runs, _ = collect(plan_of(spec), tmp_path)
+    assert says(runs["health"][0], "n2: other programs had 40 %", "n2, GPU-n2-1") and "GPU-n1" not in runs["health"][0]
+
+
+def test_the_answer_begins_with_devices_that_are_not_in_order():
+    sentence = "n1, GPU-1 (NVIDIA A100): its memory is hot; let it cool down."
+    text = write_answer(
+        {"framework": "a", "health": sentence}, {"framework": "b", "health": sentence}, {"framework": "c"}
+    )
+    line = find_line(text, "2 of 3 runs had a device or a host that is not in order")
+    assert says(line, f"{sentence} (2 runs)")
+    assert text.index(line) < text.index("Highest throughput")
+    assert "not in order" not in write_answer({"framework": "a"})
