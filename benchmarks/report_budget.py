@@ -25,7 +25,7 @@ import recorded_runs
 from howmanygpus.measure.host.telemetry import COLUMNS
 from reporting import write_benchmark
 
-STUDY = "every_framework"
+STUDY = "all_frameworks"
 DEVICES, HZ, CORES = 8, 10, 64
 REPORT = Path("results/report.html")
 AIMS = {"report": 60.0, "size of the report": 25.0}

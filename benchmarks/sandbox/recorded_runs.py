@@ -72,7 +72,8 @@ class Scrubber:
         self._folders = folders
         numbered = {host: f"recorded{number}" for number, host in enumerate(sorted(set(hosts)), 1)}
         self._hosts = numbered
-        self._pattern = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, numbered))})(?![\w.])") if numbered else None
+        names = "|".join(map(re.escape, sorted(numbered, key=len, reverse=True)))
+        self._pattern = re.compile(rf"(?<![\w.])({names})(?!\w)") if numbered else None
 
     def scrub_text(self, text: str) -> str:
         for folder, word in self._folders.items():
