@@ -5,13 +5,17 @@ from types import SimpleNamespace
 
 import pynvml
 
+PCIE_RX, PCIE_TX = pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES
+NVLINK_RX, NVLINK_TX = pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX
+
 
 @dataclass
 class FakeGpu:
     """One GPU. cores: near it; parts: UUIDs of its MIG devices; peers: UUIDs that it reaches by NVLink.
 
     denied: by a cgroup, as SLURM does with the GPUs of other jobs. memory_gib: None if it shares the host's memory.
-    used_frac: fraction of the memory that programs use; None for 1 GiB.
+    used_frac: fraction of the memory that programs use; None for 1 GiB. refusals: error of each function of pynvml, or
+    field, that is refused. fields: values of fields. narrow: those with 32 bits. throttled: bits of reasons.
     """
 
     uuid: str
@@ -21,6 +25,14 @@ class FakeGpu:
     peers: tuple[str, ...] = field(default=())
     denied: bool = False
     used_frac: float | None = None
+    refusals: dict[str | int, int] = field(default_factory=dict)
+    fields: dict[int, int] = field(
+        default_factory=lambda: (
+            {pynvml.NVML_FI_DEV_POWER_INSTANT: 300_000} | dict.fromkeys((PCIE_RX, PCIE_TX, NVLINK_RX, NVLINK_TX), 0)
+        )
+    )
+    narrow: tuple[int, ...] = ()
+    throttled: int = 0
 
 
 class FakeNvml:
@@ -36,6 +48,18 @@ class FakeNvml:
     def _check(self) -> None:
         if not self._ready:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_UNINITIALIZED)
+
+    def _ask(self, name: str, handle: str) -> FakeGpu:
+        """Return a whole GPU that a function is called for, and that does not refuse to answer."""
+        gpu = self._board(handle)
+        if handle != gpu.uuid:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        self._refuse(gpu, name)
+        return gpu
+
+    def _refuse(self, gpu: FakeGpu, what: str | int) -> None:
+        if what in gpu.refusals:
+            raise pynvml.NVMLError(gpu.refusals[what])
 
     def _board(self, uuid: str) -> FakeGpu:
         self._check()
@@ -91,8 +115,11 @@ class FakeNvml:
 
     def nvmlDeviceGetMemoryInfo(self, handle):
         memory_gib = self._board(handle).memory_gib
+        self._refuse(self._board(handle), "nvmlDeviceGetMemoryInfo")
         if memory_gib is None:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        if handle.startswith("MIG-"):
+            return SimpleNamespace(total=2**34, used=2**29)
         used_frac = self._board(handle).used_frac
         used_gib = 1 if used_frac is None else used_frac * memory_gib
         return SimpleNamespace(total=int(memory_gib * 2**30), used=int(used_gib * 2**30))
@@ -115,13 +142,46 @@ class FakeNvml:
         return pynvml.NVML_P2P_STATUS_OK if reached else pynvml.NVML_P2P_STATUS_NOT_SUPPORTED
 
     def nvmlDeviceGetUtilizationRates(self, handle):
-        self._board(handle)
+        if self._board(handle).parts:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        self._ask("nvmlDeviceGetUtilizationRates", handle)
         return SimpleNamespace(gpu=50)
 
     def nvmlDeviceGetPowerUsage(self, handle):
-        self._check()
-        return 300_000
+        self._ask("nvmlDeviceGetPowerUsage", handle)
+        return 280_000
 
     def nvmlDeviceGetTotalEnergyConsumption(self, handle):
-        self._check()
+        self._ask("nvmlDeviceGetTotalEnergyConsumption", handle)
         return 1_000_000
+
+    def nvmlDeviceGetTemperature(self, handle, sensor):
+        self._ask("nvmlDeviceGetTemperature", handle)
+        return 61
+
+    def nvmlDeviceGetClockInfo(self, handle, kind):
+        self._ask("nvmlDeviceGetClockInfo", handle)
+        return {pynvml.NVML_CLOCK_SM: 1980, pynvml.NVML_CLOCK_MEM: 2619}[kind]
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle):
+        return self._ask("nvmlDeviceGetCurrentClocksEventReasons", handle).throttled
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):
+        return self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle).throttled
+
+    def nvmlDeviceGetPcieThroughput(self, handle, counter):
+        self._ask("nvmlDeviceGetPcieThroughput", handle)
+        return {pynvml.NVML_PCIE_UTIL_RX_BYTES: 4_000_000, pynvml.NVML_PCIE_UTIL_TX_BYTES: 2_000_000}[counter]
+
+    def nvmlDeviceGetFieldValues(self, handle, fields):
+        gpu = self._ask("nvmlDeviceGetFieldValues", handle)
+        return [self._answer(gpu, number) for number, _ in fields]
+
+    def _answer(self, gpu, number):
+        """Return a field as nvmlFieldValue_t."""
+        answer = pynvml.c_nvmlFieldValue_t(fieldId=number, nvmlReturn=gpu.refusals.get(number, pynvml.NVML_SUCCESS))
+        if number in gpu.narrow:
+            answer.valueType, answer.value.uiVal = pynvml.NVML_VALUE_TYPE_UNSIGNED_INT, gpu.fields[number]
+        else:
+            answer.valueType, answer.value.ullVal = pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG, gpu.fields[number]
+        return answer

@@ -34,7 +34,7 @@ import select, sys
 from pathlib import Path
 from howmanygpus.measure.host.telemetry import Telemetry, get_node_path
 
-with Telemetry(get_node_path(Path(sys.argv[1]), 0), [], interval_s=0.05):
+with Telemetry(get_node_path(Path(sys.argv[1]), 0), list, 0.0, interval_s=0.05):
     print("samples", flush=True)
     select.select([sys.stdin], [], [])
 """
@@ -118,7 +118,7 @@ def test_a_sampler_that_waits_for_its_core_leaves_none(tmp_path, monkeypatch, ha
     waited_s = iter([0.0, 0.0 if has_core else FROZEN_S + 0.1])
     monkeypatch.setattr(telemetry.threading, "Event", LateEvent)
     monkeypatch.setattr(telemetry, "read_core_wait_s", lambda: next(waited_s))
-    sampled = Telemetry(get_node_path(tmp_path, 0), [], interval_s=0.0)
+    sampled = Telemetry(get_node_path(tmp_path, 0), list, 0.0, interval_s=0.001)
     monkeypatch.undo()
     monkeypatch.setattr(telemetry, "read_core_wait_s", lambda: next(waited_s))
     with sampled:

@@ -21,13 +21,14 @@ from specs import make_spec
 
 SPEC = make_spec(launcher="per_device", num_gpus=2, data_dir="arrays")
 COPYING_S = 0.5
+CORES = sorted(os.sched_getaffinity(0))
 
 
 def prepare(folder: Path, rank: int, seen: Path) -> None:
     """Prepare one of two processes, of which the second one copies for longer. Writes what the process did and saw."""
     os.environ |= {"HOWMANYGPUS_RANK": str(rank), "HOWMANYGPUS_LOCAL_RANK": "0", "HOWMANYGPUS_WORLD_SIZE": "2"}
     did, telemetry, wait_for_all = [], [], rank_process.wait_for_all
-    rank_process.start_telemetry = lambda folder, node, num_cores, gpu_uuids: telemetry.append((node, num_cores))
+    rank_process.start_telemetry = lambda folder, node, watched, interval_s: telemetry.append((node, watched.cores))
 
     def wait(*arguments):
         others = wait_for_all(*arguments)
@@ -40,7 +41,7 @@ def prepare(folder: Path, rank: int, seen: Path) -> None:
         return Path(scratch) / data_dir, COPYING_S * rank
 
     rank_process.wait_for_all, rank_process.stage = wait, stage
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # as SLURM binds a task
+    os.sched_setaffinity(0, {CORES[-rank]})  # as SLURM binds a task
     rank_process.prepare(folder, SPEC, Placement("slurm", scratch="/scratch", bind_cores=False))
     staging_s = [process.get("staging_s") for process in read_all(folder)]
     seen.write_text(json.dumps([did, staging_s, os.environ[STAGED], telemetry]))
@@ -69,9 +70,9 @@ def test_a_node_that_copies_its_data_is_not_missing(prepared):
         assert staging_s == [0.0, COPYING_S], "nobody goes on before all have copied"
 
 
-def test_the_processes_of_a_node_are_watched_on_the_cores_of_all_of_them(prepared):
-    """SLURM has bound this process to its own core; utilisation is that of the node's processes."""
-    assert [telemetry for *_, telemetry in prepared] == [[[0, 2]], [[0, 2]]]
+def test_each_device_of_a_node_is_watched_on_the_cores_of_its_process(prepared):
+    """SLURM has bound each process to a core of its own, and none knows those of the other."""
+    assert [telemetry for *_, telemetry in prepared] == [[[0, [[CORES[0]], [CORES[-1]]]]]] * 2
 
 
 KILLED = """

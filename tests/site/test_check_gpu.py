@@ -8,7 +8,7 @@ import pytest
 import yaml
 from snakemake.utils import update_config
 
-from howmanygpus.measure.host.telemetry import COLUMNS
+from howmanygpus.measure.host.samples import COLUMNS
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report.check_gpu import findings
 from howmanygpus.report.check_gpu.findings import summarize_samples
@@ -80,9 +80,8 @@ def test_batch_sizes_double_for_the_frameworks_that_have_memory_left():
 
 def write_telemetry(folder, *rows: dict):
     lines = [",".join(str(row.get(column, "")) for column in COLUMNS) for row in rows]
-    path = folder / "telemetry.csv"
-    path.write_text("\n".join([",".join(COLUMNS), *lines]) + "\n")
-    return path
+    (folder / "telemetry.csv").write_text("\n".join([",".join(COLUMNS), *lines]) + "\n")
+    return folder
 
 
 def sample(time_s: float, device: str = "GPU-1", **values) -> dict:
@@ -92,7 +91,7 @@ def sample(time_s: float, device: str = "GPU-1", **values) -> dict:
 def test_samples_are_summed_up_by_device(tmp_path):
     rows = [sample(1, utilisation_frac=0.2, power_w=100, energy_j=50), sample(1, "GPU-2", energy_j=10)]
     rows += [sample(2, utilisation_frac=0.6, memory_gib=3, energy_j=350), sample(2, "GPU-2", energy_j=40)]
-    summary = summarize_samples(write_telemetry(tmp_path, *rows, sample(2, "cpu", memory_gib=9)), 3.0, on_gpu=True)
+    summary = summarize_samples(write_telemetry(tmp_path, *rows, sample(2, "host", memory_gib=9)), 3.0, on_gpu=True)
     assert summary == {
         **{"samples": 4, "last_s": 2.0, "utilisation_frac": pytest.approx(0.4), "power_w": 100.0},
         **{"memory_gib": 3.0, "energy_j": 330.0, "problem": ""},
@@ -102,7 +101,7 @@ def test_samples_are_summed_up_by_device(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
-        ([sample(1, "cpu")], "telemetry has no GPU samples"),
+        ([sample(1, "cpu0"), sample(1, "host")], "telemetry has no GPU samples"),
         ([sample(1, memory_gib=""), sample(20)], ""),
         ([sample(20, memory_gib="")], "no GPU sample has the memory in use"),
         ([sample(1), sample(2)], "GPU samples end after 2 s of 20 s"),
@@ -113,13 +112,16 @@ def test_a_run_whose_gpu_was_not_sampled_to_its_end_has_a_problem(tmp_path, rows
 
 
 def test_a_run_without_a_telemetry_file_has_a_problem(tmp_path):
-    problem = summarize_samples(tmp_path / "telemetry.csv", 20.0, on_gpu=False)["problem"]
+    problem = summarize_samples(tmp_path, 20.0, on_gpu=False)["problem"]
     assert says(problem, "no process samples")
 
 
 def test_a_sampler_problem_in_the_record_is_a_finding(tmp_path):
     rows = []
-    for name, noticed in (("a", {}), ("b", {"telemetry_problem": "node 0: killed"})):
+    records = {"a": {"telemetry": {"problem": None}}, "b": {"telemetry": {"problem": "node 0: killed"}}}
+    # Records of former versions.
+    records |= {"c": {}, "d": {"telemetry_problem": "node 0: killed"}}
+    for name, noticed in records.items():
         folder = tmp_path / name
         folder.mkdir()
         write_telemetry(folder, sample(9))
@@ -127,7 +129,7 @@ def test_a_sampler_problem_in_the_record_is_a_finding(tmp_path):
         rows.append({"status": "completed", "run_dir": name, "wall_time_s": 10.0, "variant": "base", "input": "arrays"})
     rates = pd.DataFrame(rows).assign(framework="f", precision="fp32", per_device_batch_size=8)
     summaries = findings.add_telemetry(rates, on_gpu=True, results=tmp_path)
-    assert [(each["samples"], each["problem"]) for each in summaries] == [(1, ""), (1, "node 0: killed")]
+    assert [(each["samples"], each["problem"]) for each in summaries] == [(1, ""), (1, "node 0: killed")] * 2
 
 
 BATCH_COLUMNS = ("framework", "per_device_batch_size", "status", "reason", "peak_memory_gib", "images_per_s")
@@ -198,7 +200,7 @@ def test_everything_that_failed_is_on_the_page_with_its_reason(tmp_path):
     for status in ("missing", "out_of_memory"):
         store(tmp_path, plan, status, status, **({} if status == "missing" else {"reason": "7 GiB"}))
     rates = findings.tabulate(plan, tmp_path)
-    telemetry = [{"run": "r", **summarize_samples(tmp_path / "none.csv", 9.0, on_gpu=True)}]
+    telemetry = [{"run": "r", **summarize_samples(tmp_path, 9.0, on_gpu=True)}]
     largest = findings.find_largest(make_batches(("a", 8, "crashed", "why", None, None)), 8, on_gpu=True, why="")
     waits = [{"framework": "b", "status": "diverged", "with_wait_s": None, "without_s": 0.004}]
     waits[0] |= {"reason": "nan", "problem": "diverged: nan"}

@@ -75,6 +75,7 @@ ZERO = {
     "size[0]": False,
     "steps": False,
     "stop_below_efficiency": False,
+    "telemetry_interval_s": False,
     "test": False,
     "thresholds[0]": True,
     "time_limit_min": False,

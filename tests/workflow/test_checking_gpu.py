@@ -119,7 +119,7 @@ def test_a_check_reports_a_killed_snakemake_and_the_next_call_continues(checked)
 
 
 def test_the_command_writes_a_page_of_its_findings(checked, tmp_path):
-    # The first sample is taken after one second.
+    # Samples are taken meanwhile.
     checked.behave(check_gpu_rates={"sleep_s": 2.5}, check_gpu_batches__sleeping__base__gpus1_batch64="out_of_memory")
     result = finish(start(checked, "--minutes", "20"))
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]

@@ -64,12 +64,12 @@ class Attempt:
 
 FAILING_SAMPLE = """
 
-def fail(source):
+def fail(*arguments):
     Path("go_on").touch()
     return 1 / 0
 
 
-ProcessTree.sample = fail
+Node.sample = fail
 """
 DEADLINE_AT_OUTCOME = """
 
@@ -109,7 +109,7 @@ def test_a_completed_run_publishes_its_files_and_leaves_no_attempt(project):
     assert len(record["manifest_sha256"]) == len(record["weights_sha256"]) == 64
     (device,) = record["topology"]["cores"]
     assert len(device["cores"]) == 1 and record["topology"]["gpus"] == record["topology"]["links"] == []
-    assert "telemetry_problem" not in record
+    assert record["telemetry"]["problem"] is None
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_dead_sampler_is_recorded_and_the_run_counts(project):
     assert attempt.run() == 0
     assert attempt.run_record["status"] == "completed"
     problem = "the sampler of node 0 failed: ZeroDivisionError: division by zero"
-    assert attempt.run_record["telemetry_problem"] == problem and f"telemetry: {problem}" in attempt.errors
+    assert attempt.run_record["telemetry"]["problem"] == problem and f"telemetry: {problem}" in attempt.errors
 
 
 def test_a_crash_publishes_nothing_and_keeps_its_attempt_with_the_reason(project):

@@ -55,7 +55,7 @@ def test_program_telemetry_and_record_mean_the_same_gpus(project, num_gpus):
     assert (record["device_model"], record["host"]["driver_version"]) == ("Pretended GPU", "580.0")
     assert record["disturbance"]["other_gpu_processes"] is None, "an old driver does not tell"
     with open(folder / "telemetry.csv") as file:
-        rows = [row for row in csv.DictReader(file) if row["device"] != "cpu"]
+        rows = [row for row in csv.DictReader(file) if row["device"] != "host"]
     assert {row["device"]: row["power_w"] for row in rows} == {
         uuid: {GPUS[0]: "300.023", GPUS[1]: "300.101"}[uuid] for uuid in chosen
     }

@@ -53,7 +53,7 @@ class AttemptFolder:
         self.said = self.path / "said.txt"
         self.events = self.path / "events.jsonl"
         self.telemetry = self.path / "telemetry.csv"
-        self.telemetry_problem = self.path / "telemetry_problem.txt"
+        self.telemetry_facts = self.path / "telemetry.json"
         self.predictions = self.path / "predictions.npz"
         self.outcome = self.path / "outcome.json"
         self.initial_weights = self.path / "initial.safetensors"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from howmanygpus.measure.host.telemetry import COLUMNS
+from howmanygpus.measure.host.samples import COLUMNS, WORDS
 
 HOST = "host"
 """Device of the rows about a whole node."""
@@ -15,7 +15,7 @@ TEXTS = ("device", "throttle_reasons", "cores_frac")
 def read_telemetry(folder: Path) -> pd.DataFrame:
     """Return the samples of a run, one row per sample and device, in the order in which they were written.
 
-    folder: of the run, with its telemetry.csv. The columns are those of measure.host.telemetry.COLUMNS: `time_s` and
+    folder: of the run, with its telemetry.csv. The columns are those of measure.host.samples.COLUMNS: `time_s` and
     `wall_s` of the events are seconds on one clock; numbers that a sample lacks are nan, and texts are empty. The frame
     is empty if nothing was sampled, as in a run that was not started. Columns that an older file lacks are added empty.
     """
@@ -23,7 +23,7 @@ def read_telemetry(folder: Path) -> pd.DataFrame:
     if not path.exists() or not path.stat().st_size:
         table = pd.DataFrame(columns=list(COLUMNS))
     else:
-        table = pd.read_csv(path, dtype=dict.fromkeys(TEXTS, str), float_precision="round_trip")
+        table = pd.read_csv(path, dtype=dict.fromkeys(TEXTS, str))
     table = table.reindex(columns=list(COLUMNS))
     table[list(TEXTS)] = table[list(TEXTS)].astype(object).fillna("")
     numbers = [column for column in COLUMNS if column not in TEXTS]
@@ -33,3 +33,27 @@ def read_telemetry(folder: Path) -> pd.DataFrame:
 def is_gpu(devices: pd.Series) -> pd.Series:
     """Return whether each device is a GPU or a part of one, and not a CPU device or a host."""
     return devices.str.startswith(("GPU-", "MIG-"))
+
+
+def is_cpu(devices: pd.Series) -> pd.Series:
+    """Return whether each device is a CPU device, or all processes of a run on CPUs as records once had them."""
+    return devices.str.startswith("cpu")
+
+
+def find_problem(record: dict) -> str | None:
+    """Return why the samples of a run are incomplete; None if they are not. record: its run.json or attempt.json."""
+    return record.get("telemetry", {}).get("problem") or record.get("telemetry_problem")
+
+
+def lacks(record: dict, column: str) -> bool:
+    """Whether a device of a run never gave a column, or nobody asked for it. record: a run.json.
+
+    A text such as the reasons of throttling is empty in samples too if there are none.
+    """
+    if "telemetry" not in record:
+        return True
+    return any(
+        words.split(" (")[0] == WORDS[column]
+        for missing in record["telemetry"]["missing"].values()
+        for words in missing
+    )

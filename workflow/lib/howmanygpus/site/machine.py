@@ -80,6 +80,7 @@ class Machine:
     environments: existing interpreters that replace environments.
     excesses: devices of which the file has more than this machine.
     published_weights: folder or address of the files that torchvision publishes.
+    telemetry_interval_s: seconds between two samples of a run's devices.
     """
 
     path: str
@@ -91,6 +92,7 @@ class Machine:
     missing: dict[str, str] = field(default_factory=dict)
     excesses: dict[str, "Excess"] = field(default_factory=dict)
     published_weights: str = ""
+    telemetry_interval_s: float = 0.1
 
     @property
     def is_cluster(self) -> bool:
@@ -203,7 +205,8 @@ def read_machine(path: Path, packed: bool = False) -> Machine:
     excesses = _find_excesses(values["devices"], path) if values["scheduler"] == "none" else {}
     slurm, environments = values["slurm"], values["environments"]
     published = expand_path(values["published_weights"], f"{path}: published_weights")
-    return Machine(str(path), present, values["scheduler"], slurm, packed, environments, missing, excesses, published)
+    found = (str(path), present, values["scheduler"], slurm, packed, environments, missing, excesses, published)
+    return Machine(*found, telemetry_interval_s=values["telemetry_interval_s"])
 
 
 def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> Device:

@@ -9,6 +9,7 @@ there with srun.
 import json
 from dataclasses import dataclass
 
+from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.launch.launchers import count_processes_per_node
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.machine import Device, Machine
@@ -109,14 +110,16 @@ def expectation(
 def placement(machine: Machine, device: Device) -> str:
     """Return how the processes of a run start, as JSON of a howmanygpus.measure.host.placement.Placement.
 
-    A run that is no job of its own gets {}, or `bind_cores` alone if the machine file switches it off.
+    A run that is no job of its own gets only what the machine file sets to something else than its default.
     """
+    telemetry = {"telemetry_interval_s": machine.telemetry_interval_s}
     if not machine.submits:
-        return "{}" if machine.slurm.get("bind_cores", True) else json.dumps({"bind_cores": False})
+        values = telemetry | {"bind_cores": machine.slurm.get("bind_cores", True)}
+        return json.dumps({key: value for key, value in values.items() if value != getattr(Placement, key)})
     request = device.options["request"]
     # --gpu-bind is left out: by default SLURM binds no task to a single GPU, and with --gpu-bind=none SLURM 22.05 hides
     # all GPUs from the tasks.
     step_options = [f"--gres={request}" if asks_by_gres(device) else request] if request else []
     keys = ("bind_cores", "network_interface", "rendezvous_suffix", "rendezvous_timeout_s", "scratch")
     values = {key: machine.slurm[key] for key in keys}
-    return json.dumps({"scheduler": "slurm", "step_options": step_options, **values})
+    return json.dumps({"scheduler": "slurm", "step_options": step_options, **values, **telemetry})

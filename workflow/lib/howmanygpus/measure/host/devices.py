@@ -74,6 +74,16 @@ def assign_devices(spec: LaunchSpec, bind_cores: bool = True) -> DeviceAssignmen
     return DeviceAssignment(share_cores(cores, near, spec.cores_per_device), uuids)
 
 
+def share_among_devices(spec: LaunchSpec, cores: list[list[int]]) -> list[list[int]]:
+    """Return the cores of each CPU device on a node; none if the devices are GPUs.
+
+    cores: of each device, or one list with those of all if nobody knows which of them a device uses.
+    """
+    if spec.device_kind != "cpu":
+        return []
+    return cores if len(cores) == spec.devices_per_node else cores[:1] * spec.devices_per_node
+
+
 def describe_topology(assignment: DeviceAssignment) -> dict:
     """Return the cores of each device, its GPU, and how the GPUs are connected; see `topology` of run.schema.yaml."""
     nodes = list_numa_nodes()

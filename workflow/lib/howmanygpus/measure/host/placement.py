@@ -17,6 +17,7 @@ class Placement:
     network_interface, rendezvous_suffix: how the other nodes reach this one.
     rendezvous_timeout_s: how long processes wait for each other.
     scratch: folder on each node to which the data are copied first.
+    telemetry_interval_s: time between two samples of the devices.
     """
 
     scheduler: str = "none"
@@ -26,6 +27,7 @@ class Placement:
     rendezvous_suffix: str = ""
     rendezvous_timeout_s: float = 300.0
     scratch: str | None = None
+    telemetry_interval_s: float = 0.1
 
     def describe_step(self, devices_per_node: int) -> list[str]:
         """Return srun's options for a step with this number of devices on each node."""

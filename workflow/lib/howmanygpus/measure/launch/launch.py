@@ -23,7 +23,12 @@ from typing import Any
 
 from howmanygpus.files import hold_lock, sha256_of_file
 from howmanygpus.measure.host import slurm
-from howmanygpus.measure.host.devices import assign_devices, describe_host, describe_topology
+from howmanygpus.measure.host.devices import (
+    assign_devices,
+    describe_host,
+    describe_topology,
+    share_among_devices,
+)
 from howmanygpus.measure.host.gpus import list_gpu_uuids
 from howmanygpus.measure.host.machine_lock import take_turn
 from howmanygpus.measure.host.placement import Placement
@@ -37,15 +42,16 @@ from howmanygpus.measure.host.processes import (
 from howmanygpus.measure.host.stderr_log import tee_stderr
 from howmanygpus.measure.host.telemetry import (
     Telemetry,
+    Watched,
     check_frozen,
-    create_samplers,
-    find_problem,
+    describe_samples,
     get_node_path,
+    get_start_path,
     merge_nodes,
 )
 from howmanygpus.measure.input.description import read_description, verify_data, verify_hashes
 from howmanygpus.measure.launch.environment import build_environment, describe_environment
-from howmanygpus.measure.launch.launchers import build_command
+from howmanygpus.measure.launch.launchers import build_command, has_process_each
 from howmanygpus.measure.launch.rendezvous import open_rendezvous, read_all
 from howmanygpus.measure.loop.evaluation import PredictionStore, merge_predictions
 from howmanygpus.measure.records import AttemptFolder, now
@@ -128,13 +134,23 @@ TRAINING = RunModule("howmanygpus.measure.loop.train", verify_inputs, collect_pr
 
 
 def run_processes(
-    spec: LaunchSpec, placement: Placement, attempt: AttemptFolder, module: str, options: list[str], deadline_s: float
+    spec: LaunchSpec,
+    placement: Placement,
+    attempt: AttemptFolder,
+    module: str,
+    options: list[str],
+    deadline_s: float,
+    started_at: float | None = None,
 ) -> int:
     """Run a module's processes to the end, write their telemetry, and return the exit status.
+
+    started_at: when the times of events begin, in seconds since 1970; None for now. Those of samples begin then too.
 
     Raises TimeoutError at the deadline, Interrupted at a signal, and ValueError if devices or cores are missing.
     """
     meeting = open_rendezvous(attempt.path, spec, placement)
+    started_at = time.time() if started_at is None else started_at
+    get_start_path(meeting).write_text(repr(started_at))
     command, environment = build_command(spec, placement, meeting, module, options), build_environment(spec, placement)
     if left_out := environment.get(LEFT_OUT):
         print(f"Environment variables that this run does not get: {left_out}", file=sys.stderr, flush=True)
@@ -143,8 +159,10 @@ def run_processes(
         assignment = assign_devices(spec, placement.bind_cores)
         environment |= assignment.variables
         child = start_processes(command, environment, assignment.cores)
-        sources = create_samplers(child.pid, len(assignment.cores), assignment.gpu_uuids)
-        telemetry = Telemetry(get_node_path(meeting, 0), sources)
+        cores = share_among_devices(spec, assignment.cores_by_device)
+        watched = Watched(child.pid, assignment.gpu_uuids, cores, has_process_each(spec))
+        interval_s = placement.telemetry_interval_s
+        telemetry = Telemetry(get_node_path(meeting, 0), watched.create_sources, started_at, interval_s)
     else:
         # The processes of each node take their cores and devices and start the telemetry themselves.
         environment |= slurm.restore_environment(spec, placement)
@@ -162,15 +180,16 @@ def run_processes(
         stop_descendants(GRACE_S)
         child.wait()
         said.join(GRACE_S)
-        merge_telemetry(meeting, spec, attempt)
+        merge_telemetry(meeting, spec, placement, attempt)
 
 
-def merge_telemetry(meeting: Path, spec: LaunchSpec, attempt: AttemptFolder) -> None:
-    """Merge what the samplers wrote, and leave a note if one of them had died."""
+def merge_telemetry(meeting: Path, spec: LaunchSpec, placement: Placement, attempt: AttemptFolder) -> None:
+    """Merge what the samplers wrote, and leave beside it what they lack."""
     merge_nodes(meeting, attempt.telemetry)
-    if problem := find_problem(meeting, spec.num_nodes, time.time()):
-        print(f"telemetry: {problem}", file=sys.stderr)
-        attempt.telemetry_problem.write_text(problem)
+    facts = describe_samples(meeting, spec.num_nodes, time.time(), placement.telemetry_interval_s)
+    if facts["problem"]:
+        print(f"telemetry: {facts['problem']}", file=sys.stderr)
+    attempt.telemetry_facts.write_text(json.dumps(facts))
 
 
 @contextmanager
@@ -222,16 +241,16 @@ def run_attempt(
         started_at = time.time()
         module_options += ["--started-at", repr(started_at)]
         try:
-            deadline_s = options.deadline_s
-            exit_status = run_processes(spec, placement, attempt, work.module, module_options, deadline_s)
+            processes = (spec, placement, attempt, work.module, module_options)
+            exit_status = run_processes(*processes, options.deadline_s, started_at)
         except TimeoutError:
             # A process that hangs after the run is done, for example in MPI_Finalize, does not undo it.
             if not attempt.outcome.exists():
                 raise
         finally:
             record |= {"processes": read_processes(attempt)}
-            if attempt.telemetry_problem.exists():
-                record |= {"telemetry_problem": attempt.telemetry_problem.read_text()}
+            if attempt.telemetry_facts.exists():
+                record |= {"telemetry": json.loads(attempt.telemetry_facts.read_text())}
             if staged := [process["staging_s"] for process in record["processes"] if "staging_s" in process]:
                 record |= {"staging_s": max(staged)}
         if attempt.outcome.exists():

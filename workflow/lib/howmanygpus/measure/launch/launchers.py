@@ -23,6 +23,11 @@ def count_processes(spec: LaunchSpec) -> int:
     return spec.num_nodes * count_processes_per_node(spec.launcher, spec.devices_per_node)
 
 
+def has_process_each(spec: LaunchSpec) -> bool:
+    """Whether each of several devices of a node has a process of its own."""
+    return spec.devices_per_node > 1 and count_processes(spec) == spec.num_gpus
+
+
 def build_command(spec: LaunchSpec, placement: Placement, folder: Path, module: str, options: list[str]) -> list[str]:
     """Return the command line of a module's processes. folder: an empty folder that all of them can read."""
     target = [module, *options]

@@ -7,7 +7,9 @@ with the same Python.
 """
 
 import argparse
+import dataclasses
 import functools
+import json
 import os
 import socket
 import subprocess
@@ -16,11 +18,11 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from howmanygpus.measure.host.devices import assign_devices, describe_topology
+from howmanygpus.measure.host.devices import assign_devices, describe_topology, share_among_devices
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.processes import describe_cores, die_with_parent
-from howmanygpus.measure.host.telemetry import get_node_path
-from howmanygpus.measure.launch.launchers import count_processes
+from howmanygpus.measure.host.telemetry import Watched, get_node_path
+from howmanygpus.measure.launch.launchers import count_processes, has_process_each
 from howmanygpus.measure.launch.rendezvous import (
     announce,
     exchange_again,
@@ -100,8 +102,9 @@ def prepare(folder: Path, spec: LaunchSpec, placement: Placement) -> None:
     if placement.bind_cores:
         os.sched_setaffinity(0, assignment.cores)
     if placement.scheduler == "slurm" and place.local_rank == 0:
-        # All processes of the node are watched. Without bind_cores, the assignment has only this one's cores.
-        start_telemetry(folder, node, spec.cores_per_device * spec.devices_per_node, assignment.gpu_uuids)
+        cores = share_among_devices(spec, list_cores_by_device([each for each in others if each["node"] == node]))
+        watched = Watched(os.getppid(), assignment.gpu_uuids, cores, has_process_each(spec))
+        start_telemetry(folder, node, watched, placement.telemetry_interval_s)
 
 
 def set_environment(place: ProcessPlace, addresses: list[str], network_interface: str | None) -> None:
@@ -115,11 +118,20 @@ def set_environment(place: ProcessPlace, addresses: list[str], network_interface
         os.environ |= dict.fromkeys(("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"), network_interface)
 
 
-def start_telemetry(folder: Path, node: int, num_cores: int, gpu_uuids: list[str]) -> None:
+def list_cores_by_device(processes: list[dict]) -> list[list[int]]:
+    """Return the cores of each device of a node. processes: descriptions of the node's processes, by rank.
+
+    If the scheduler has bound each process, each knows its own cores only.
+    """
+    shares = [[each["cores"] for each in process["topology"]["cores"]] for process in processes]
+    return shares[0] if len(shares[0]) > 1 else [cores for own in shares for cores in own]
+
+
+def start_telemetry(folder: Path, node: int, watched: Watched, interval_s: float) -> None:
     """Start a program that watches this process and its siblings, and that ends with this process."""
     get_node_path(folder, node).touch()  # a run may end before the program has begun
     command = [sys.executable, "-m", "howmanygpus.measure.host.telemetry", "--folder", str(folder), "--node", str(node)]
-    options = ["--pid", str(os.getppid()), "--num-cores", str(num_cores), "--gpu-uuids", *gpu_uuids]
+    options = ["--watched", json.dumps(dataclasses.asdict(watched)), "--interval-s", str(interval_s)]
     subprocess.Popen([*command, *options], preexec_fn=functools.partial(die_with_parent, parent=os.getpid()))
 
 

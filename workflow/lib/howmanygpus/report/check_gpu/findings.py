@@ -1,7 +1,7 @@
 """Findings of `make check-gpu`: verdicts, runs, telemetry, runs without wait, the largest batch, and failures."""
 
-import csv
 import json
+import math
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,35 +11,28 @@ import pandas as pd
 from howmanygpus.measure.check_gpu.waits import UNSUPPORTED, RunWithoutWait
 from howmanygpus.report.outcomes import read_outcomes
 from howmanygpus.report.tables import describe_table, load_table
+from howmanygpus.report.telemetry import find_problem, is_cpu, is_gpu, read_telemetry
 
 LATE_S = 5.0
-"""Longest time between the last sample and the end of a run, in seconds. Samples are one second apart."""
+"""Longest time between the last sample and the end of a run, in seconds."""
 
 
-def read_samples(path: Path, on_gpu: bool) -> list[dict[str, str]]:
-    """Return the samples of the GPUs, or those of the processes on a CPU; none without the file."""
-    if not path.exists():
-        return []
-    with open(path, newline="") as file:
-        return [row for row in csv.DictReader(file) if (row["device"] != "cpu") == on_gpu]
-
-
-def summarize_samples(path: Path, wall_time_s: float, on_gpu: bool) -> dict:
-    """Summarize a telemetry.csv of a run that took `wall_time_s`.
+def summarize_samples(folder: Path, wall_time_s: float, on_gpu: bool) -> dict:
+    """Summarize the samples of the GPUs, or of the CPU devices, of a run that took `wall_time_s`. folder: of the run.
 
     Returns samples (number), last_s, the mean utilisation_frac and power_w and the largest memory_gib over all samples
     (None without values), energy_j over all devices, and `problem`: what is wrong with the samples, or nothing.
     """
-    rows = read_samples(path, on_gpu)
-    last_s = max((float(row["time_s"]) for row in rows), default=0.0)
-    values = {key: _numbers(rows, key) for key in ("utilisation_frac", "power_w", "memory_gib")}
+    samples = read_telemetry(folder)
+    rows = samples[is_gpu(samples["device"]) if on_gpu else is_cpu(samples["device"])]
+    energy = rows.dropna(subset="energy_j").groupby("device")["energy_j"]
     summary = {
         "samples": len(rows),
-        "last_s": last_s,
-        "utilisation_frac": _mean(values["utilisation_frac"]),
-        "power_w": _mean(values["power_w"]),
-        "memory_gib": max(values["memory_gib"], default=None),
-        "energy_j": _energy(rows),
+        "last_s": rows["time_s"].max() if len(rows) else 0.0,
+        "utilisation_frac": _none_if_nan(rows["utilisation_frac"].mean()),
+        "power_w": _none_if_nan(rows["power_w"].mean()),
+        "memory_gib": _none_if_nan(rows["memory_gib"].max()),
+        "energy_j": _none_if_nan((energy.max() - energy.min()).sum(min_count=1)),
     }
     return summary | {"problem": _find_problem(summary, wall_time_s, "GPU" if on_gpu else "process")}
 
@@ -54,21 +47,8 @@ def _find_problem(summary: dict, wall_time_s: float, what: str) -> str:
     return ""
 
 
-def _numbers(rows: list[dict[str, str]], key: str) -> list[float]:
-    return [float(row[key]) for row in rows if row[key]]
-
-
-def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
-def _energy(rows: list[dict[str, str]]) -> float | None:
-    """Return the energy between first and last sample, summed over devices; None if no device counts its energy."""
-    counters: dict[str, list[float]] = {}
-    for row in rows:
-        if row["energy_j"]:
-            counters.setdefault(row["device"], []).append(float(row["energy_j"]))
-    return sum(max(values) - min(values) for values in counters.values()) if counters else None
+def _none_if_nan(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 COMPLETES_STEPS = "completes steps before they return on a CPU, so that there is nothing to wait for"
@@ -157,8 +137,8 @@ def add_telemetry(rates: pd.DataFrame, on_gpu: bool, results: Path = Path()) -> 
     summaries = []
     for _, row in rates[rates["status"] == "completed"].iterrows():
         folder = results / row["run_dir"]
-        summary = summarize_samples(folder / "telemetry.csv", row["wall_time_s"], on_gpu)
-        noticed = json.loads((folder / "run.json").read_text()).get("telemetry_problem")
+        summary = summarize_samples(folder, row["wall_time_s"], on_gpu)
+        noticed = find_problem(json.loads((folder / "run.json").read_text()))
         summaries.append({"run": describe_run(row)} | summary | ({"problem": noticed} if noticed else {}))
     return summaries
 
