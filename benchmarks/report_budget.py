@@ -22,7 +22,7 @@ import numpy as np
 import yaml
 
 import recorded_runs
-from howmanygpus.measure.host.telemetry import COLUMNS
+from howmanygpus.measure.host.samples import COLUMNS
 from reporting import write_benchmark
 
 STUDY = "all_frameworks"

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from howmanygpus.measure.host.telemetry import COLUMNS
+from howmanygpus.measure.host.samples import COLUMNS
 from howmanygpus.report.figures import timelines as figure_of
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.style import FRAMEWORKS, GREY
