@@ -157,8 +157,9 @@ def test_a_row_of_a_long_run_is_as_short_as_that_of_a_short_one(tmp_path):
         wall_time_s=5000.0,
     )
     table = tabulate(plan_of(make_spec(), make_spec(repeat=2)), tmp_path)
-    sizes = [sum(map(len, row)) for row in table.astype(str).itertuples(index=False)]
-    assert len(table) == 4 and max(sizes) < 2500
+    write_table(tmp_path / "timelines.tsv", table)
+    lines = (tmp_path / "timelines.tsv").read_text().splitlines()
+    assert len(lines) == 5 and max(map(len, lines)) < 2500
 
 
 def test_a_run_without_samples_has_its_phases_and_one_without_anything_no_row(tmp_path):
@@ -273,6 +274,13 @@ def test_a_lost_device_ends_in_mid_run_and_a_gap_is_a_gap(tmp_path):
     assert np.isnan(find_line(utilisation, GREY)[1]).tolist() == [False, False, True, True]
     (name,) = [text for text in utilisation.texts if text.get_text() == "1"]
     assert tuple(name.xy) == (50, 100)
+
+
+def test_a_disturbed_run_is_named_so(tmp_path):
+    runs = make_study("ab", repeats=1)
+    runs["disturbed"] = runs["framework"] == "b"
+    _, panels = draw(tmp_path, lambda framework: describe([(0, "cpu0", "1,1,1,1", "1,1,1,1")]), runs)
+    assert list(panels) == ["a, 2 devices", "b, 2 devices, disturbed"]
 
 
 def test_phases_fill_the_strip_and_evaluations_are_shaded_below(tmp_path):

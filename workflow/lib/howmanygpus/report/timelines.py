@@ -115,10 +115,12 @@ def overlap_bins(
 def pack(values: np.ndarray, column: str) -> str:
     """Write values of a series as text with commas between them; an undefined one is empty.
 
-    Fractions get two decimals, other numbers four significant digits.
+    Fractions get two decimals, other numbers four significant digits. A series without any value is empty.
     """
-    form = "%.2f" if column.endswith("_frac") else "%.4g"
-    return ",".join("" if value != value else form % value for value in values.tolist())
+    if np.isnan(values).all():
+        return ""
+    rounded = np.round(values, 2) if column.endswith("_frac") else values
+    return ",".join("" if value != value else f"{value:.4g}" for value in rounded.tolist())
 
 
 def unpack(text: str) -> np.ndarray:

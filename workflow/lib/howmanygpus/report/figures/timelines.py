@@ -85,6 +85,7 @@ def draw(runs: pd.DataFrame, timelines: pd.DataFrame) -> Figure:
         return draw_empty_figure(f"No run with samples has completed; {SEE_GRID}.")
     rows = dict(iter(timelines.groupby("run_dir")))
     names = chosen["series"] + ", " + chosen["num_gpus"].map(lambda count: name_count(count, "device"))
+    names = names.mask(chosen["disturbed"].eq(True), names + ", disturbed")
     drawn = [
         read_timeline(rows[run_dir], name, framework)
         for run_dir, name, framework in zip(chosen["run_dir"], names, chosen["framework"], strict=True)
@@ -148,13 +149,15 @@ def draw_timelines(
     figure = plt.figure(figsize=size)
     end_s = max(float(timeline.times_s[-1]) for timeline in drawn)
     tops = {panel.label: _find_top(drawn, panel) for panel in panels}
+    firsts: list[Axes] = []
     for position, timeline in enumerate(drawn):
         row, column = divmod(position, num_columns)
         left = SPACE_IN["left"] + column * (width_in + SPACE_IN["right"])
         top = size[1] - SPACE_IN["top"] - row * (block_in + SPACE_IN["between"])
         is_last = position + num_columns >= len(drawn)
         heights = [PHASES_IN, *(taller * panel.height_in for panel in panels)]
-        axes = _add_column(figure, size, (left, top), width_in, heights)
+        axes = _add_column(figure, size, (left, top), width_in, heights, firsts)
+        firsts = firsts or axes
         _draw_phases(axes[0], timeline, is_first=column == 0)
         for each, panel in zip(axes[1:], panels, strict=True):
             _draw_panel(each, timeline, panel, tops[panel.label], names_all)
@@ -171,15 +174,24 @@ def draw_timelines(
 
 
 def _add_column(
-    figure: Figure, size: tuple[float, float], corner: tuple[float, float], width_in: float, heights_in: list[float]
+    figure: Figure,
+    size: tuple[float, float],
+    corner: tuple[float, float],
+    width_in: float,
+    heights_in: list[float],
+    firsts: list[Axes],
 ) -> list[Axes]:
-    """Add panels one below the other, which share their x axis. corner: the left upper one, in inches."""
+    """Add the panels of a run one below the other. All runs share the x axis, and a row of panels its y axis.
+
+    corner: the left upper one, in inches. firsts: the panels of the first run; empty for the first run itself.
+    """
     axes: list[Axes] = []
     bottom = corner[1]
-    for height_in in heights_in:
+    for position, height_in in enumerate(heights_in):
         bottom -= height_in
         place = (corner[0] / size[0], bottom / size[1], width_in / size[0], height_in / size[1])
-        axes.append(figure.add_axes(place, sharex=axes[0] if axes else None))
+        along = firsts[0] if firsts else axes[0] if axes else None
+        axes.append(figure.add_axes(place, sharex=along, sharey=firsts[position] if firsts else None))
         bottom -= GAP_IN
     return axes
 
@@ -192,8 +204,8 @@ def _draw_phases(axes: Axes, timeline: Timeline, is_first: bool) -> None:
         _fill(axes, timeline.times_s, lower, upper, color=colour)
         lower = upper
     axes.set_ylim(0, 1)
-    axes.set_yticks([0.5], ["phases"] if is_first else [""])
-    axes.tick_params(left=False, bottom=False)
+    axes.set_yticks([0.5], ["phases"])
+    axes.tick_params(left=False, bottom=False, labelleft=is_first)
 
 
 def _fill(axes: Axes, times_s: np.ndarray, lower: np.ndarray, upper: np.ndarray, **look) -> None:
