@@ -14,6 +14,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from howmanygpus.report.rows import choose_inputs, name_count, name_series
 from howmanygpus.report.style import COLOURS, GREY, SEE_GRID, SOLID, draw_empty_figure, get_look, label_lines
@@ -35,7 +36,7 @@ ENDED = "#F1F1F1"
 """Background after the end of a run."""
 SPACE_IN = {"left": 0.75, "right": 0.55, "top": 0.6, "bottom": 0.5, "between": 0.45}
 """Space around and between the runs of a figure, in inches; `between` is that for the title of the next row."""
-PHASES_IN, GAP_IN = 0.13, 0.08
+PHASES_IN, GAP_IN = 0.13, 0.14
 """Height of the strip of phases, and the distance of panels, in inches."""
 
 
@@ -53,8 +54,8 @@ class Panel:
 PANELS = (
     Panel("utilisation\n(%)", ("utilisation_frac",), 1.05, False, PERCENT),
     Panel("memory\n(GiB)", ("memory_gib",), 0.85, False),
-    Panel("host\nCPU (%)", ("utilisation_frac",), 0.55, True, PERCENT),
-    Panel("disk\n(MiB/s)", ("disk_read_gib_per_s", "disk_write_gib_per_s"), 0.55, True, MIB_PER_GIB),
+    Panel("host\nCPU (%)", ("utilisation_frac",), 0.65, True, PERCENT),
+    Panel("disk\n(MiB/s)", ("disk_read_gib_per_s", "disk_write_gib_per_s"), 0.65, True, MIB_PER_GIB),
 )
 
 
@@ -161,7 +162,8 @@ def draw_timelines(
         _draw_phases(axes[0], timeline, is_first=column == 0)
         for each, panel in zip(axes[1:], panels, strict=True):
             _draw_panel(each, timeline, panel, tops[panel.label], names_all)
-            each.set_ylabel(panel.label if column == 0 else "")
+            each.set_ylabel(panel.label if column == 0 else "", fontsize=10)
+            each.yaxis.set_major_locator(MaxNLocator(2 if panel.is_of_host else 3))
             each.tick_params(labelleft=column == 0)
         for each in axes:
             each.set_xlim(0, end_s)
@@ -252,9 +254,13 @@ def _draw_panel(axes: Axes, timeline: Timeline, panel: Panel, top: float, names_
     # The first device is drawn last, over the others.
     for (name, column), values in reversed(lines.items()):
         is_first, is_second_column = name == names[0], column != panel.columns[0]
-        look = {"linewidth": 1.4 if is_first else 0.9, "linestyle": DASHED if is_second_column else SOLID}
+        look = {
+            "linewidth": 1.4 if is_first and not panel.is_of_host else 0.9,
+            "linestyle": DASHED if is_second_column else SOLID,
+        }
         axes.plot(middles_s, values, color=colours[name], **look)
-    if not panel.is_of_host or len(names) > 1:
+    # One panel with the names of many devices is enough, as a second one has the same colours.
+    if len(names) > 1 if panel.is_of_host else panel is PANELS[0] or not names_all:
         ends = {name: _find_end(values, timeline.times_s) for (name, _), values in lines.items()}
         grouped = {name: [name] for name in names} if names_all or panel.is_of_host else _group(names)
         label_lines(
