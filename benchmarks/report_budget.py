@@ -115,6 +115,7 @@ def main() -> None:
         recorded_runs.copy_project(folder)
         recorded_runs.renew_records(folder)
         planned = multiply(folder, arguments.studies, arguments.repeats, 60 * arguments.minutes)
+        recorded_runs.name_verdicts(folder)
         rows = [
             {"what": "tables"} | spend(folder, "--until", "merge_tables"),
             {"what": "figures"} | spend(folder),

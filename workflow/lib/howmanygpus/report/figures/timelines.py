@@ -14,7 +14,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from howmanygpus.report.rows import choose_inputs, name_count, name_series
 from howmanygpus.report.style import COLOURS, GREY, SEE_GRID, SOLID, draw_empty_figure, get_look, label_lines
@@ -163,7 +163,8 @@ def draw_timelines(
         for each, panel in zip(axes[1:], panels, strict=True):
             _draw_panel(each, timeline, panel, tops[panel.label], names_all)
             each.set_ylabel(panel.label if column == 0 else "", fontsize=10)
-            each.yaxis.set_major_locator(MaxNLocator(2 if panel.is_of_host else 3))
+            is_share = panel.scale == PERCENT
+            each.yaxis.set_major_locator(MultipleLocator(50) if is_share else MaxNLocator(2 if panel.is_of_host else 3))
             each.tick_params(labelleft=column == 0)
         for each in axes:
             each.set_xlim(0, end_s)
@@ -253,11 +254,8 @@ def _draw_panel(axes: Axes, timeline: Timeline, panel: Panel, top: float, names_
     middles_s = (timeline.times_s[1:] + timeline.times_s[:-1]) / 2
     # The first device is drawn last, over the others.
     for (name, column), values in reversed(lines.items()):
-        is_first, is_second_column = name == names[0], column != panel.columns[0]
-        look = {
-            "linewidth": 1.4 if is_first and not panel.is_of_host else 0.9,
-            "linestyle": DASHED if is_second_column else SOLID,
-        }
+        is_thick = name == names[0] and not panel.is_of_host
+        look = {"linewidth": 1.4 if is_thick else 0.9, "linestyle": SOLID if column == panel.columns[0] else DASHED}
         axes.plot(middles_s, values, color=colours[name], **look)
     # One panel with the names of many devices is enough, as a second one has the same colours.
     if len(names) > 1 if panel.is_of_host else panel is PANELS[0] or not names_all:
