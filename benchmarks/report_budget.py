@@ -21,9 +21,11 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from reporting import write_benchmark
+
+# isort: split
 import recorded_runs
 from howmanygpus.measure.host.samples import COLUMNS
-from reporting import write_benchmark
 
 STUDY = "all_frameworks"
 DEVICES, HZ, CORES = 8, 10, 64
