@@ -8,7 +8,6 @@ sample before it. Means are weighted by time, so that the area below a line is t
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from howmanygpus.report.telemetry import HOST, read_telemetry
 
@@ -40,12 +39,15 @@ def summarize_run(folder: Path, events: list[dict], wall_time_s: float | None, n
     bin_s = end_s / num_bins
     rows = [{"node": 0, "device": PHASES, "bin_s": bin_s, **bin_phases(events, bin_s, num_bins)}]
     # A host stands behind its devices, whatever the order of its samples.
-    names = telemetry[["node", "device"]].drop_duplicates()
-    ordered = names.assign(is_host=names["device"] == HOST).sort_values(["is_host", "node"], kind="stable")
-    groups = telemetry.groupby(["node", "device"], sort=False)
-    for node, device in ordered[["node", "device"]].itertuples(index=False):
-        samples = groups.get_group((node, device))
-        joined = {column: join_samples(samples, column, how, bin_s, num_bins) for column, how in SERIES.items()}
+    groups = telemetry.groupby(["node", "device"], sort=False).indices
+    order = {key: (key[1] == HOST, key[0]) for key in groups}
+    columns = {column: telemetry[column].to_numpy(float) for column in ("time_s", *SERIES)}
+    for node, device in sorted(groups, key=order.__getitem__):
+        samples = {column: values[groups[node, device]] for column, values in columns.items()}
+        joined = {
+            column: join_samples(samples["time_s"], samples[column], how, bin_s, num_bins)
+            for column, how in SERIES.items()
+        }
         rows.append({"node": node, "device": device, "bin_s": bin_s, **joined})
     return rows
 
@@ -73,16 +75,16 @@ def name_phase(event: dict) -> str | None:
     return None
 
 
-def join_samples(samples: pd.DataFrame, column: str, how: str, bin_s: float, num_bins: int) -> np.ndarray:
-    """Return the mean or the maximum of a device's samples in each bin; nan in bins without any.
+def join_samples(times_s: np.ndarray, samples: np.ndarray, how: str, bin_s: float, num_bins: int) -> np.ndarray:
+    """Return the mean or the maximum of the samples in each bin; nan in bins without any.
 
-    samples: of one device, in the order of time. Slow columns have fewer samples than others.
+    times_s: rising. samples: of one device; nan where it gave none, as between the samples of slow columns.
     """
-    known = samples[["time_s", column]].dropna().to_numpy(float)
+    is_known = np.isfinite(samples)
     result = np.full(num_bins, np.nan)
-    if not len(known):
+    if not is_known.any():
         return result
-    ends_s, values = known.T
+    ends_s, values = times_s[is_known], samples[is_known]
     before_s = np.concatenate([[0.0], ends_s[:-1]])
     hold_s = LONGEST_HOLD * float(np.median(ends_s - before_s))
     index, bins, seconds = overlap_bins(np.maximum(before_s, ends_s - hold_s), ends_s, bin_s, num_bins)
