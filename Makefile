@@ -2,6 +2,7 @@
 # make test        tests all parts, and the demo in its two frameworks, on all cores; WORKERS sets the number of processes
 # make test-frameworks, make test-all: tests every framework; tests everything, on a cluster too
 # make check       runs the linters, the import contracts and the type checker
+# make figures     makes tables, figures and the report from recorded runs in results/recorded/, and trains nothing
 # make locks       has uv lock the packages of every environment, GPU environments included, without installing them
 # make references  writes the generated tables of documents and docs/parity.md
 # make check-gpu   checks a GPU in every framework that a Python of this machine has; docs/gpu.md says how
@@ -45,7 +46,7 @@ SITE_HAS ?=
 FRAMEWORKS ?=
 STEPS ?=
 
-.PHONY: demo test test-frameworks test-all check locks references compare adopt check-gpu wheelhouse
+.PHONY: demo figures test test-frameworks test-all check locks references compare adopt check-gpu wheelhouse
 
 demo: $(INSTALLED)
 	@# After Ctrl-C some shells would go on with the else branch.
@@ -56,6 +57,9 @@ demo: $(INSTALLED)
 		echo "Some runs failed: results/report.html shows which and why."; \
 		exit 1; \
 	fi
+
+figures: $(INSTALLED)
+	PYTHONPATH=workflow/lib $(VENV)/bin/python benchmarks/sandbox/recorded_runs.py draw results/recorded
 
 test: $(TESTABLE)
 	$(TEST) -m quick

@@ -23,6 +23,7 @@ from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.step_times import COLUMNS as STEPS
 from howmanygpus.report.tables.step_times import PERCENTILES
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.tables.timelines import COLUMNS as TIMELINES
 from howmanygpus.report.tables.variants import compute_variants
 from specs import make_spec
 from stored import FIXED
@@ -70,7 +71,7 @@ def _make_runs(status_of, accuracy_of) -> dict[str, pd.DataFrame]:
                 spec = make_spec(**names, num_gpus=num_gpus, global_batch_size=8 * num_gpus)
                 identity, status = identify(FIXED, vars(spec)), status_of(num_gpus)
                 row = identity | {
-                    "run_dir": f"results/runs/{framework}",
+                    "run_dir": f"results/runs/{framework}/{variant}/gpus{num_gpus}_repeat{repeat}",
                     "status": status,
                     "reason": "" if status == "completed" else f"why {status}",
                     **{"init_s": 3.0, "compile_s": 1.0},
@@ -122,6 +123,7 @@ def _write_tables(folder, status_of, accuracy_of, change) -> dict[str, pd.DataFr
     tables["time_split"] = written(folder, "time_split", time_split.tabulate(plan, tables["runs"], phases))
     bounds = ceilings.tabulate(plan, tables["runs"], tables["scaling"], phases, [])
     tables["ceilings"] = written(folder, "ceilings", bounds)
+    tables["timelines"] = written(folder, "timelines", make_timelines(tables["runs"]))
     return tables | {"variants": written(folder, "variants", compute_variants(tables["runs"], ["base", "best"], 0.01))}
 
 
@@ -132,6 +134,19 @@ def make_phases(runs: pd.DataFrame) -> pd.DataFrame:
     seconds |= {"evaluation_s": 1.0, "other_s": 0.3}
     workers = {"loader_s_per_image": 0.02, "loader_workers": 1, "cores_per_device": 1, "num_processes": 1}
     return done.assign(**seconds, **workers, processes=None, processes_s=None)[list(PHASES)]
+
+
+def make_timelines(runs: pd.DataFrame) -> pd.DataFrame:
+    """Timelines of two devices and a host: the first half is training, then the first device evaluates alone."""
+    halves = {"training_frac": "1,0", "evaluation_frac": "0,1", "first_step_frac": "0,0"}
+    rows = [{"device": "phases"} | halves]
+    rows += [{"device": f"cpu{i}", "utilisation_frac": f"0.9,{1 - i}", "memory_gib": "1,2"} for i in range(2)]
+    rows.append({"device": "host", "utilisation_frac": "0.5,0.5", "disk_read_gib_per_s": "0.1,0"})
+    of_run = {"node": 0, "bin_s": 5.0}
+    done = runs.loc[runs["status"] == "completed", "run_dir"]
+    return pd.DataFrame(
+        [{"run_dir": run_dir} | of_run | row for run_dir in done for row in rows], columns=list(TIMELINES)
+    )
 
 
 def spread(runs: pd.DataFrame, ratio: float = 0.9) -> pd.DataFrame:
@@ -195,6 +210,7 @@ NAMES = {
     "protocols": ("a, 2 devices", "b, 2 devices"),
     "run_grid": tuple(f"{series} arrays fp32 cpu" for series in SERIES),
     "time_split": ("2 devices", "4 devices"),
+    "timelines": (),
     "variants": ("best b, 2 devices", "best b, 4 devices"),
 }
 """The names in each panel of a figure, if they are not SERIES."""
@@ -224,6 +240,7 @@ SENTENCES = {
     "time_split": ("No run has completed; the figure of all runs says why.", NONE_COMPLETED),
     "time_to_accuracy": ("No run on real images has completed; the figure of all runs says why.", ("nothing run",)),
     "time_with_start": ("No run on real images has completed; the figure of all runs says why.", ("nothing run",)),
+    "timelines": ("No run with samples has completed; the figure of all runs says why.", NONE_COMPLETED),
     "variants": ("No configuration has completed in two variants; the figure of all runs says why.", NONE_COMPLETED),
 }
 """The text that a figure shows instead of data, by the grids it applies to. A test below draws two inputs."""

@@ -36,7 +36,9 @@ def assert_is_drawn(figure: Figure, names: tuple[str, ...]) -> None:
         rows = [tick for sharing in axes.get_shared_y_axes().get_siblings(axes) for tick in sharing.get_yticklabels()]
         marks = find_colours_of_marks(axes)
         assert marks, f"nothing is drawn in {title!r}"
-        for label, ticks in ((axes.get_xlabel(), axes.get_xticklabels()), (axes.get_ylabel(), rows)):
+        along = "".join(sharing.get_xlabel() for sharing in axes.get_shared_x_axes().get_siblings(axes))
+        beside = "".join(sharing.get_ylabel() for sharing in axes.get_shared_y_axes().get_siblings(axes))
+        for label, ticks in ((along, axes.get_xticklabels()), (beside, rows)):
             in_words = [tick for tick in ticks if any(letter.isalpha() for letter in tick.get_text())]
             assert label or in_words, f"an axis of {title!r} does not say what it shows"
         texts = [*axes.texts, *rows]

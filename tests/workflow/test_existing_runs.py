@@ -7,6 +7,8 @@ import pytest
 
 from howmanygpus.files import find_files
 from project import Project, study
+from records import make_attempt
+from specs import make_spec
 
 SLEEPING, DOZING = (f"small/{name}/base/arrays_fp32_cpu_gpus1_batch64_repeat1" for name in ("sleeping", "dozing"))
 SMALL = {"frameworks": ["sleeping"], "num_gpus": [1]}
@@ -123,3 +125,26 @@ def test_available_starts_nothing_where_nothing_exists(tmp_path):
     assert hash_started(project) == before
     assert "1 missing" in project.read("results/tables/small/answer.txt")
     assert SLEEPING in project.snakemake(*REPORT, expect=1)
+
+
+def test_the_timeline_of_a_run_is_drawn_on_demand_and_repeats_nothing(project):
+    """The code of the run has changed, so that any target that depends on the run would repeat it."""
+    change_code(project)
+    before = hash_started(project)
+    figure = f"results/timelines/{SLEEPING}.svg"
+    project.snakemake(figure)
+    assert f"runs/{SLEEPING}: completed, 1 device" in project.read(figure)
+    assert hash_started(project) == before
+    assert project.planned(figure) == []
+
+
+def test_an_attempt_has_a_timeline_and_a_run_that_was_never_tried_is_named(project):
+    attempt = project.folder / "results" / "attempts" / DOZING / "20260101T000000-1" / "attempt.json"
+    figure = f"results/timelines/{DOZING}.svg"
+    assert f"results/runs/{DOZING}/run.json does not exist" in project.snakemake(figure, expect=1)
+    attempt.parent.mkdir(parents=True)
+    attempt.write_text(json.dumps(make_attempt(make_spec(), "out_of_memory")))
+    window = {"event": "window", "phase": "compile", "wall_s": 5.0, "elapsed_s": 1.0}
+    (attempt.parent / "events.jsonl").write_text(json.dumps(window))
+    project.snakemake(figure)
+    assert "20260101T000000-1: out_of_memory, 1 device" in project.read(figure)

@@ -44,3 +44,23 @@ for name, drawn in figures.list_together().items():
                 --folder {params.folder:q} \
                 >{log:q} 2>&1
             """
+
+
+rule draw_run:
+    """Draw the timeline of one run that exists, or of the last attempt at one: snakemake results/timelines/RUN.svg."""
+    output:
+        figure="results/timelines/{run}.svg",
+    log:
+        "results/logs/draw_run/{run}.log",
+    localrule: True
+    params:
+        code=hash_script("draw_run"),
+        record=products.record_of_run,
+        finished=products.hash_record_of_run,
+    shell:
+        r"""
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/draw_run.py \
+            --record {params.record:q} \
+            --figure {output.figure:q} \
+            >{log:q} 2>&1
+        """

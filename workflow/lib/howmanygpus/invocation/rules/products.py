@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from howmanygpus.files import sha256_of_file
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.published import list_files, list_published_columns
 from howmanygpus.study.runs import Run
@@ -85,6 +86,20 @@ class ProductRules:
         if not self._takes_existing():
             missing = [run for run in missing if not self._plan.is_asked_for(run)]
         return [str(path) for run in missing for path in Path("results/attempts", run.path).glob("*/attempt.json")]
+
+    def record_of_run(self, wildcards) -> str:
+        """Return the record of a run, or of the last attempt at it. The wildcard is `run`. It is no input, so that
+        nothing is trained for it.
+        """
+        record, attempts = Path("results/runs", wildcards.run, "run.json"), Path("results/attempts", wildcards.run)
+        found = [*sorted(attempts.glob("*/attempt.json")), *([record] if record.exists() else [])]
+        if not found:
+            raise ValueError(f"results/timelines/{wildcards.run}.svg: {record} does not exist; do the run first")
+        return str(found[-1])
+
+    def hash_record_of_run(self, wildcards) -> str:
+        """Return a hash that changes when the run is done again."""
+        return sha256_of_file(self.record_of_run(wildcards))
 
     def verdicts(self, wildcards) -> list[str]:
         return self._existing(self._plan.needed_verdicts)
