@@ -119,6 +119,7 @@ class RunSpec(LaunchSpec):
     window_steps: int
     eval_every_epochs: int
     gradient_noise_every_epochs: int | None
+    trace: bool
     eval_batch_size: int | None
     eval_devices: str
     init: str

@@ -180,10 +180,7 @@ class TrainingLoop:
             self.close_window(*host_before)
 
     def _open_window(self) -> None:
-        """A window ends with the first step, the warm-up, an epoch, the run, or after window_steps steps."""
-        epoch_end = (self.steps_done // self.steps_per_epoch + 1) * self.steps_per_epoch
-        ends = [epoch_end, self.num_steps, self.steps_done + self.spec.window_steps, 1, self._warmup_steps]
-        self._window_end = min(end for end in ends if end > self.steps_done)
+        self._window_end = self._find_window_end()
         self._window_start = self.steps_done
         if self.others and self.steps_done == max(1, self._warmup_steps):
             self.others.start()
@@ -192,6 +189,12 @@ class TrainingLoop:
         self.backend.max_over_ranks(0.0)
         self.laps.end("barrier")
         self._window_opened = self.laps.last_end
+
+    def _find_window_end(self) -> int:
+        """A window ends with the first step, the warm-up, an epoch, the run, or after window_steps steps."""
+        epoch_end = (self.steps_done // self.steps_per_epoch + 1) * self.steps_per_epoch
+        ends = [epoch_end, self.num_steps, self.steps_done + self.spec.window_steps, 1, self._warmup_steps]
+        return min(end for end in ends if end > self.steps_done)
 
     def close_window(self, computed_s: float, waited_s: float) -> None:
         """Wait for the window's steps, count them, and record them. See _read_host_s for the seconds before."""
@@ -219,12 +222,7 @@ class TrainingLoop:
             **scaling,
         )
         self.laps.end("log")
-        if not math.isfinite(loss):
-            raise DivergedError(f"training loss is {loss} in steps {self._window_start + 1} to {self.steps_done}")
-        if self.loss_scale:
-            problem = self.loss_scale.explain_divergence(self.steps_done, self.steps_done == self.num_steps)
-            if problem:
-                raise DivergedError(problem)
+        self._check_loss(loss)
         if self._steps_to_evaluation == 0:
             self.evaluate(self._epoch_of_last_step)
         if self.noise.is_due(self.steps_done, self.num_steps):
@@ -232,6 +230,15 @@ class TrainingLoop:
             self.laps.end("evaluation")
         if self.steps_done < self.num_steps:
             self._open_window()
+
+    def _check_loss(self, loss: float) -> None:
+        """Raise DivergedError if training makes no sense any more. loss: the mean of the window."""
+        if not math.isfinite(loss):
+            raise DivergedError(f"training loss is {loss} in steps {self._window_start + 1} to {self.steps_done}")
+        if self.loss_scale:
+            problem = self.loss_scale.explain_divergence(self.steps_done, self.steps_done == self.num_steps)
+            if problem:
+                raise DivergedError(problem)
 
     def _read_loss_scale(self) -> dict[str, float]:
         """Return the skipped steps of the window and the scale after it; nothing in any precision but fp16."""
