@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.rows import name_count, name_series
 from howmanygpus.report.style import GREY, add_note, draw_empty_figure, get_look, make_panels
 
@@ -40,11 +41,9 @@ def name_rows(traced: pd.DataFrame) -> pd.Series:
 
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, strips: pd.DataFrame) -> None:
-    identity = [column for column in strips.columns if column in rows.columns and column not in ("time_s", "step")]
-    identity = [column for column in identity if column not in ("busy_frac", "input_wait_frac")]
+    names = list(IDENTITY)
     for place, (_, row) in enumerate(rows.iterrows()):
-        parts = strips.merge(row[identity].to_frame().T.astype(strips[identity].dtypes), on=identity)
-        draw_strip(axes, place, parts, row)
+        draw_strip(axes, place, strips[(strips[names] == row[names]).all(axis=1)], row)
     axes.set_ylim(len(rows) - 0.05, -0.05)
     axes.set_xlim(0, 1)
     axes.set_yticks([place + STRIP / 2 for place in range(len(rows))], list(rows["series"]))
@@ -66,9 +65,8 @@ def draw_strip(axes: Axes, place: int, parts: pd.DataFrame, row: pd.Series) -> N
     axes.bar(left, 0.12 * parts["input_wait_frac"], bottom=place + STRIP + 0.04, color=WAIT, **options)
     ends = left[parts["step"].diff() > 0]
     axes.vlines(ends, place - 0.04, place + STRIP + 0.04, color="black", linewidth=0.7)
-    text = (
-        f"ran nothing {row['idle_frac']:.0%}\nstep {write_s(row['step_s_traced'])}, gap {write_s(row['gap_s_median'])}"
-    )
+    step, gap = write_s(row["step_s_traced"]), write_s(row["gap_s_median"])
+    text = f"ran nothing {row['idle_frac']:.0%}\nstep {step}, gap {gap}"
     axes.annotate(text, (1.01, place + STRIP / 2), va="center", fontsize=9, annotation_clip=False)
 
 
