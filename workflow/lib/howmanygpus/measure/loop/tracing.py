@@ -13,6 +13,7 @@ import gzip
 import importlib
 import math
 import shutil
+import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -33,8 +34,8 @@ STEP = "howmanygpus_step_"
 UNFINISHED = "a process ended before the trace was complete"
 
 
-class NoProfilerError(Exception):
-    """The framework has no profiler that writes a trace of this device."""
+class NoTraceError(Exception):
+    """There is no trace for a known reason, such as a framework without a profiler."""
 
 
 class Profiler(abc.ABC):
@@ -50,7 +51,7 @@ class Profiler(abc.ABC):
 
     @abc.abstractmethod
     def start(self) -> None:
-        """Begin to record. Raises NoProfilerError if there is no trace of this device."""
+        """Begin to record. Raises NoTraceError if there is no trace of this device."""
 
     @abc.abstractmethod
     def mark(self, name: str) -> AbstractContextManager:
@@ -62,10 +63,10 @@ class Profiler(abc.ABC):
 
 
 def load_profiler(spec: RunSpec, folder: Path) -> Profiler:
-    """Return the profiler in the family's folder. Raises NoProfilerError if the family has none."""
+    """Return the profiler in the family's folder. Raises NoTraceError if the family has none."""
     name = f"howmanygpus.measure.frameworks.{spec.family}.profiler"
     if importlib.util.find_spec(name) is None:
-        raise NoProfilerError(f"no profiler of {spec.framework} is known that writes a trace")
+        raise NoTraceError(f"no profiler of {spec.framework} is known that writes a trace")
     return importlib.import_module(name).PROFILER(spec, folder)
 
 
@@ -123,55 +124,52 @@ def trace_run(
 ) -> dict[str, Any]:
     """Take the traced steps, write `folder`, and return the entry `trace` of the record.
 
-    Every process must call it. run: the loop of the run, which is closed. An exception of a step is raised.
+    Every process must call it; what the others than the first return is of no use. run: the loop of the run, which is
+    closed. An exception of a step is raised.
     """
-    raw, profiler, problem = folder / "raw", None, ""
-    if run.backend.rank == 0:
-        try:
-            raw.mkdir(parents=True)
-            profiler = load(run.spec, raw)
-        except Exception as error:
-            problem = explain(error)
-    try:
+    profiler, kept, problem = None, None, ""
+    with tempfile.TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as raw:
+        if run.backend.rank == 0:
+            profiler, problem = attempt(lambda: load(run.spec, Path(raw)))
         with TracedLoop(run, profiler) as loop:
-            problem = problem or attempt(profiler.start if profiler else None)
+            if profiler is not None:
+                _, problem = attempt(profiler.start)
             if run.backend.max_over_ranks(float(bool(problem))) == 0:
                 run.backend.train(loop)
-                problem = attempt((lambda: keep(profiler, loop, folder)) if profiler else None)
-    finally:
-        shutil.rmtree(raw, ignore_errors=True)
-    if problem:
-        shutil.rmtree(folder, ignore_errors=True)
-        return {"problem": problem}
-    kept = [{"file": path.name, "bytes": path.stat().st_size} for path in folder.glob("*.gz")]
-    return {"problem": None, "steps": NUM_STEPS, "lead_steps": loop.lead_steps, **(kept[0] if kept else {})}
+                if profiler is not None:
+                    kept, problem = attempt(lambda: keep(profiler, loop, folder))
+    return kept or {"problem": problem}
 
 
-def attempt(call: Callable[[], None] | None) -> str:
-    """Call a function of the profiler. Return why it failed, or nothing."""
+def attempt(call: Callable[[], Any]) -> tuple[Any, str]:
+    """Return the result of a call, and why it failed: nothing if it did not."""
     try:
-        if call is not None:
-            call()
+        return call(), ""
     except Exception as error:
-        return explain(error)
-    return ""
+        return None, explain(error)
 
 
 def explain(error: Exception) -> str:
     """Say in one line why there is no trace."""
     said = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return said if isinstance(error, NoProfilerError) else f"{type(error).__name__}: {said}"
+    return said if isinstance(error, NoTraceError) else f"{type(error).__name__}: {said}"
 
 
-def keep(profiler: Profiler, loop: TracedLoop, folder: Path) -> None:
-    """End the recording, compress its file into `folder`, and write what the loop saw beside it."""
+def keep(profiler: Profiler, loop: TracedLoop, folder: Path) -> dict[str, Any]:
+    """End the recording, compress its file into `folder`, and write what the loop saw beside it.
+
+    Returns the entry of the record. Raises NoTraceError if the trace is too large.
+    """
     written, kept = profiler.stop(), folder / f"trace{profiler.form}.gz"
-    if written.suffix == ".gz":
-        written.replace(kept)
-    else:
-        with open(written, "rb") as source, gzip.open(kept, "wb", compresslevel=6) as target:
-            shutil.copyfileobj(source, target)
+    folder.mkdir()
+    with open(written, "rb") as source, gzip.open(kept, "wb", compresslevel=6) as target:
+        shutil.copyfileobj(source, target)
     if (size := kept.stat().st_size) > MAX_BYTES:
-        problem = f"{len(loop.steps)} steps make a trace of {size / 2**20:.0f} MiB, more than {MAX_BYTES / 2**20:.0f}"
-        raise NoProfilerError(problem)
+        shutil.rmtree(folder)
+        steps, limit = len(loop.steps), MAX_BYTES / 2**20
+        raise NoTraceError(f"{steps} steps make a trace of {size / 2**20:.0f} MiB, more than {limit:.0f} MiB")
     write_json_atomic(folder / "steps.json", {"mark": STEP, "lead_steps": loop.lead_steps, "steps": loop.steps})
+    return {
+        "problem": None,
+        **{"file": kept.name, "bytes": size, "steps": NUM_STEPS, "lead_steps": loop.lead_steps},
+    }

@@ -170,11 +170,11 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
             outcome |= judged
         if save_weights and loop.backend.rank == 0:
             save_file(loop.backend.weights(), attempt.final_weights)
-    is_traced = spec.trace and loop is not None and outcome["status"] == "completed"
-    outcome |= {"trace": {"problem": UNFINISHED}} if is_traced else {}
+    if spec.trace and outcome["status"] == "completed":
+        outcome |= {"trace": {"problem": UNFINISHED}}
     if backend is None or backend.rank == 0:
         write_json_atomic(attempt.outcome, outcome)
-    if is_traced:
+    if loop is not None and "trace" in outcome:
         trace_completed(loop, attempt, outcome)
     if backend is not None:
         backend.close()

@@ -37,9 +37,10 @@ def describe_parts(outcome: Outcome) -> list[dict]:
         return []  # the table `traces` says why
     num_bins = BINS_PER_STEP * len(window.ends_s)
     times = np.arange(num_bins) * window.window_s / num_bins
+    middles = times + 0.5 * window.window_s / num_bins
     parts = {
         "time_s": times,
-        "step": 1 + np.searchsorted(window.ends_s, times, side="right"),
+        "step": 1 + np.searchsorted(window.ends_s, middles),
         "busy_frac": split_into_bins(window.devices[0].work, window.window_s, num_bins),
         "input_wait_frac": split_into_bins(window.waits, window.window_s, num_bins),
     }

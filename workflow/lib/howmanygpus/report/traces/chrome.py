@@ -15,8 +15,10 @@ from pathlib import Path
 
 from howmanygpus.report.traces.activity import HOST, Activity, TraceError
 
-GPU_WORK, GPU_COPIES, HOST_WORK = ("kernel", "gpu_memset"), ("gpu_memcpy",), ("cpu_op", "operator")
-MXNET_GPU = re.compile(r"gpu/(\d+)")
+GPU_WORK, GPU_COPIES, HOST_WORK, MXNET_WORK = ("kernel", "gpu_memset"), ("gpu_memcpy",), ("cpu_op",), ("operator",)
+MXNET_DEVICE = re.compile(r"(cpu|gpu)\b.*/(\d*)")
+MXNET_COPY, MXNET_NO_WORK = "Copy", ("DeleteVariable", "WaitForVar")
+"""Beginning of the names of copies, and operations of the engine's own, which wait for arrays and free them."""
 
 
 def read_chrome(path: Path, mark: str) -> Activity:
@@ -44,21 +46,27 @@ def read_chrome(path: Path, mark: str) -> Activity:
         elif category in GPU_COPIES:
             activity.devices[f"gpu{event['args']['device']}"].copies[lane].add(name, start_s, end_s)
         elif category in HOST_WORK:
-            gpu = MXNET_GPU.search(str(processes.get(event["pid"], "")))
-            activity.devices[f"gpu{gpu[1]}" if gpu else HOST].work[lane].add(name, start_s, end_s)
+            activity.devices[HOST].work[lane].add(name, start_s, end_s)
+        elif category in MXNET_WORK and name not in MXNET_NO_WORK:
+            found = MXNET_DEVICE.fullmatch(str(processes.get(event["pid"], "")))
+            if found:
+                is_gpu = found[1] == "gpu"
+                device = activity.devices[f"gpu{found[2]}" if is_gpu else HOST]
+                kind = device.copies if is_gpu and name.startswith(MXNET_COPY) else device.work
+                kind[lane].add(name, start_s, end_s)
     activity.keep_gpus()
     return activity
 
 
 def join_begins(events: list[dict]) -> Iterator[dict]:
-    """Yield complete events. Those of a begin (`B`) and an end (`E`) on the same thread are joined."""
-    open_events: dict[tuple, list[dict]] = defaultdict(list)
+    """Yield complete events. A begin (`B`, or `b` on no thread) is joined with the end of the same name."""
+    begun: dict[tuple, list[dict]] = defaultdict(list)
     for event in events:
-        phase, thread = event.get("ph"), (event.get("pid"), event.get("tid"))
+        phase, key = event.get("ph"), (event.get("pid"), event.get("tid"), event.get("name"))
         if phase == "X":
             yield event
-        elif phase == "B":
-            open_events[thread].append(event)
-        elif phase == "E" and open_events[thread]:
-            begun = open_events[thread].pop()
-            yield begun | {"dur": event["ts"] - begun["ts"]}
+        elif phase in ("B", "b"):
+            begun[key].append(event)
+        elif phase in ("E", "e") and begun[key]:
+            begin = begun[key].pop()
+            yield begin | {"dur": event["ts"] - begin["ts"]}

@@ -14,6 +14,8 @@ from howmanygpus.report.traces.activity import Activity, Device, TraceError, inv
 
 LATE_S, LATE_FRAC = 1e-3, 0.1
 """How late the loop sees the end of a step at most: seconds, and parts of a step. The loop's thread has to wake up."""
+EARLY_S = 1e-6
+"""How early it sees it at most: the resolution of the clocks of traces."""
 BINS_PER_STEP = 20
 NUM_OPERATORS = 3
 
@@ -101,7 +103,7 @@ def look_at_device(
     }
     idle = invert(unite(joined["work"], -before, window_s), -before, window_s)
     lengths = idle[:, 1] - idle[:, 0]
-    gaps = [lengths[(idle[:, 0] <= end) & (idle[:, 1] >= end - late)].max(initial=0.0) for end in ends_s]
+    gaps = [lengths[(idle[:, 0] <= end + EARLY_S) & (idle[:, 1] >= end - late)].max(initial=0.0) for end in ends_s]
     united = {kind: unite(intervals, 0.0, window_s) for kind, intervals in joined.items()}
     return DeviceGaps(name, united["work"], united["copies"], [float(gap) for gap in gaps])
 

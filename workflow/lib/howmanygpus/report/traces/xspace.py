@@ -18,6 +18,12 @@ GPU_PLANE = re.compile(r"/device:GPU:(\d+)")
 HOST_PLANE = "/host:CPU"
 STREAM, COPY = "Stream", "Memcpy"
 """Beginnings of the lines of a GPU's streams, and of the names of copies. Other lines are derived from the streams."""
+DATA_THREADS = "tf_data"
+TENSORFLOW_OPERATOR = re.compile(r"[^:\s]+:([A-Za-z_]\w*)")
+NO_WORK = re.compile(r"Iterator|Dataset|Optional|Send|Recv|PyFunc|Placeholder")
+"""Operators of TensorFlow that wait for input or hand it over. The threads of tf.data do no step's work, either."""
+XLA_OPERATOR = "hlo_op"
+"""Statistic that the operators of a compiled program have on a CPU."""
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types (Protocol Buffers, "Encoding")."""
 
@@ -92,9 +98,15 @@ def read_event(data: bytes) -> tuple[int, int, int]:
     return found.get(1, 0), signed(found.get(2, 0)), signed(found.get(3, 0))
 
 
-def read_plane(data: bytes) -> tuple[str, dict[int, str], list[bytes]]:
-    """Return name, names of events by number, and lines of a plane."""
-    name, names, lines = "", {}, []
+def has_statistic(event: bytes, number: int | None) -> bool:
+    """Return whether an event has the statistic with this number; its statistics are its field 4."""
+    statistics = [value for field, value in read_fields(event) if field == 4 and isinstance(value, bytes)]
+    return any(dict(read_fields(statistic)).get(1) == number for statistic in statistics if number is not None)
+
+
+def read_plane(data: bytes) -> tuple[str, dict[int, str], dict[str, int], list[bytes]]:
+    """Return name, names of events by number, numbers of statistics by name, and lines of a plane."""
+    name, names, statistics, lines = "", {}, {}, []
     for field, value in read_fields(data):
         if not isinstance(value, bytes):
             continue
@@ -105,7 +117,10 @@ def read_plane(data: bytes) -> tuple[str, dict[int, str], list[bytes]]:
         elif field == 4:
             number, said = read_metadata(value)
             names[number] = said
-    return name, names, lines
+        elif field == 5:
+            number, said = read_metadata(value)
+            statistics[said] = number
+    return name, names, statistics, lines
 
 
 def read_xspace(path: Path, mark: str) -> Activity:
@@ -114,6 +129,8 @@ def read_xspace(path: Path, mark: str) -> Activity:
     try:
         with gzip.open(path, "rb") as file:
             planes = [value for field, value in read_fields(file.read()) if field == 1 and isinstance(value, bytes)]
+        if not planes:
+            raise TraceError("it has no planes")
         for plane in planes:
             add_plane(activity, plane, mark)
     except (OSError, EOFError, IndexError, zlib.error, TraceError) as error:
@@ -124,26 +141,37 @@ def read_xspace(path: Path, mark: str) -> Activity:
 
 def add_plane(activity: Activity, plane: bytes, mark: str) -> None:
     """Add what a plane says of the host or of a GPU; other planes say nothing of either."""
-    plane_name, names, lines = read_plane(plane)
+    plane_name, names, statistics, lines = read_plane(plane)
     gpu = GPU_PLANE.fullmatch(plane_name)
     if not gpu and plane_name != HOST_PLANE:
         return
+    is_work: dict[int, bool] = {}
     for line in lines:
         lane, begin_ns, events = read_line(line)
-        if gpu and not lane.startswith(STREAM):
+        if lane.startswith(DATA_THREADS) or (gpu and not lane.startswith(STREAM)):
             continue
         for event in events:
             number, offset_ps, duration_ps = read_event(event)
             name, start_s = names.get(number, ""), begin_ns / 1e9 + offset_ps / 1e12
+            end_s = start_s + duration_ps / 1e12
             if gpu:
                 device = activity.devices[f"gpu{gpu[1]}"]
-                kind = device.copies if name.startswith(COPY) else device.work
-                kind[lane].add(name, start_s, start_s + duration_ps / 1e12)
-            elif name.startswith(mark):
+                (device.copies if name.startswith(COPY) else device.work)[lane].add(name, start_s, end_s)
+                continue
+            if number not in is_work:
+                is_work[number] = is_operator(name) or has_statistic(event, statistics.get(XLA_OPERATOR))
+            if name.startswith(mark):
                 activity.marks[int(name.removeprefix(mark))] = start_s
-            elif is_operator(lane, name):
-                activity.devices[HOST].work[lane].add(name, start_s, start_s + duration_ps / 1e12)
+            elif is_work[number]:
+                activity.devices[HOST].work[lane].add(shorten(name), start_s, end_s)
 
 
-def is_operator(lane: str, name: str) -> bool:
-    return ":" in name
+def is_operator(name: str) -> bool:
+    """Return whether an event of the host is an operator of TensorFlow, such as `block1/conv/Conv2D:Conv2D`."""
+    found = TENSORFLOW_OPERATOR.fullmatch(name)
+    return found is not None and not NO_WORK.search(found[1])
+
+
+def shorten(name: str) -> str:
+    """Return an operator's kind: what TensorFlow writes after its name, or XLA's name without the number."""
+    return name.rpartition(":")[2].split(".")[0]

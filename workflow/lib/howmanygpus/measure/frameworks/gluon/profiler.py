@@ -8,11 +8,14 @@ from mxnet import profiler
 
 from howmanygpus.measure.loop.tracing import Profiler
 
+KINDS = ("symbolic", "imperative", "memory", "api")
+
 
 class MxnetProfiler(Profiler):
     def start(self) -> None:
         file = str(self.folder / "trace.json")
-        profiler.set_config(profile_symbolic=True, profile_imperative=True, filename=file)
+        kinds = {f"profile_{kind}": kind in ("symbolic", "imperative") for kind in KINDS}
+        profiler.set_config(filename=file, **kinds)
         self._domain = profiler.Domain("howmanygpus")
         profiler.set_state("run")
 

@@ -12,9 +12,8 @@ class TensorflowProfiler(Profiler):
     form = ".xplane.pb"
 
     def start(self) -> None:
-        # Level 2 has every operator. Calls of Python functions would make the trace ten times as large.
-        options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)
-        tf.profiler.experimental.start(str(self.folder), options)
+        # By default it records every operator, and no calls of Python functions, which would be ten times as many.
+        tf.profiler.experimental.start(str(self.folder))
 
     def mark(self, name: str) -> AbstractContextManager:
         return tf.profiler.experimental.Trace(name)

@@ -24,7 +24,7 @@ class TorchProfiler(Profiler):
 
     def stop(self) -> Path:
         self._profile.stop()
-        file = self.folder / "trace.json.gz"
+        file = self.folder / "trace.json"
         self._profile.export_chrome_trace(str(file))
         return file
 
