@@ -53,6 +53,24 @@ def write_chrome(folder: Path, steps: list[dict], calls: dict[str, list[Call]], 
     return "trace.json.gz"
 
 
+def write_mxnet(folder: Path, steps: list[dict], calls: dict[str, list[Call]]) -> str:
+    """Write a trace as MXNet does, and return its name. calls: by device, such as `gpu/0`; lanes are threads."""
+    names = [*calls, "operator", "howmanygpus"]
+    events = [{"ph": "M", "name": "process_name", "pid": i, "args": {"name": name}} for i, name in enumerate(names)]
+    listed = [(i, "operator", "BE", call) for i, own in enumerate(calls.values()) for call in own]
+    # Each operation is there twice: on its device, and once more among all operations.
+    listed += [(names.index("operator"), "operator", "be", call) for own in calls.values() for call in own]
+    listed += [(names.index("howmanygpus"), "howmanygpus", "be", call) for call in list_marks(steps)]
+    for pid, category, phases, (lane, name, *limits) in listed:
+        shared = {"cat": category, "name": name, "pid": pid, "tid": lane}
+        events += [
+            {**shared, "ph": phase, "ts": round((at + SHIFT_S) * 1e6)} for phase, at in zip(phases, limits, strict=True)
+        ]
+    with gzip.open(folder / "trace.json.gz", "wt") as file:
+        json.dump({"displayTimeUnit": "ms", "traceEvents": events}, file)
+    return "trace.json.gz"
+
+
 def varint(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
@@ -62,7 +80,7 @@ def varint(value: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value)
+    return varint(field << 3) + varint(value % 2**64)
 
 
 def message(field: int, *parts: bytes) -> bytes:
@@ -74,10 +92,13 @@ def text(field: int, value: str) -> bytes:
     return message(field, value.encode())
 
 
-def make_plane(name: str, calls: list[Call]) -> bytes:
-    """Return a plane of an XSpace, with a line for each lane. Events have a statistic, which readers skip."""
+def make_plane(name: str, calls: list[Call], xla: tuple[str, ...] = ()) -> bytes:
+    """Return a plane of an XSpace, with a line for each lane. xla: the names of XLA's operators on a CPU."""
     numbers = {each: i for i, each in enumerate(dict.fromkeys(call[1] for call in calls), start=1)}
     table = [message(4, number(1, i), message(2, number(1, i), text(2, each))) for each, i in numbers.items()]
+    statistics = [
+        message(5, number(1, i), message(2, number(1, i), text(2, each))) for i, each in ((8, "hlo_op"), (9, "flops"))
+    ]
     lines = []
     for lane in dict.fromkeys(call[0] for call in calls):
         own = [call for call in calls if call[0] == lane]
@@ -89,15 +110,16 @@ def make_plane(name: str, calls: list[Call]) -> bytes:
                 number(2, round((SHIFT_S + start) * 1e12) - first * 1000),
                 number(3, round((end - start) * 1e12)),
                 message(4, number(1, 9), varint(2 << 3 | 1) + bytes(8)),
+                *([message(4, number(1, 8), text(5, each))] if each in xla else []),
             )
             for _, each, start, end in own
         ]
         lines.append(message(3, number(1, 7), text(2, lane), number(3, first), *events))
-    return message(1, number(1, 1), text(2, name), *lines, *table)
+    return message(1, number(1, 1), text(2, name), *lines, *table, *statistics)
 
 
-def write_xspace(folder: Path, planes: dict[str, list[Call]]) -> str:
+def write_xspace(folder: Path, planes: dict[str, list[Call]], xla: tuple[str, ...] = ()) -> str:
     """Write a trace as TensorFlow and JAX do, and return its name. planes: calls by the name of the plane."""
     with gzip.open(folder / "trace.xplane.pb.gz", "wb") as file:
-        file.write(b"".join(make_plane(name, calls) for name, calls in planes.items()) + text(4, "host"))
+        file.write(b"".join(make_plane(name, calls, xla) for name, calls in planes.items()) + text(4, "host"))
     return "trace.xplane.pb.gz"

@@ -17,7 +17,7 @@ from howmanygpus.report.traces.activity import TraceError
 from howmanygpus.report.traces.reading import read_window
 from specs import make_spec
 from stored import plan_of, store_run
-from traced import STEP_S, WAIT_S, list_marks, repeat, write_chrome, write_steps, write_xspace
+from traced import STEP_S, WAIT_S, list_marks, repeat, write_chrome, write_mxnet, write_steps, write_xspace
 
 STEPS = 5
 """Steps of the constructed traces; the first one is the lead."""
@@ -94,6 +94,38 @@ def test_streams_of_copies_are_not_work_in_an_xspace(tmp_path):
     planes = {"/host:CPU": list_marks(steps), "/device:GPU:0": gpu + derived}
     window = read_window(tmp_path, write_xspace(tmp_path, planes), "cuda")
     assert (window.busy_frac, window.copy_frac) == (pytest.approx(0.65), pytest.approx(0.2))
+
+
+def test_operators_of_a_cpu_are_told_from_waits_and_bookkeeping_in_an_xspace(tmp_path):
+    """TensorFlow names the kind of an operator after a colon, and XLA's operators have a statistic."""
+    steps = write_steps(tmp_path, STEPS)
+    calls = [
+        ("tf_Compute/1", "step/block/conv/Conv2D:Conv2D", 0.03, 0.06),
+        ("tf_Compute/1", "ExecutorState::Process", 0.0, 0.1),
+        ("tf_Compute/1", "step/IteratorGetNext:IteratorGetNext", 0.0, 0.03),
+        ("tf_XLAEigen/2", "fusion.12", 0.06, 0.08),
+        ("tf_XLAEigen/2", "ThunkExecutor::Execute", 0.0, 0.1),
+        ("tf_data_private_threadpool/3", "decode/PyFunc:DecodeJpeg", 0.0, 0.1),
+    ]
+    planes = {"/host:metadata": [("x", "a:B", 0.0, 9.0)], "/host:CPU": list_marks(steps) + repeat(calls, STEPS)}
+    window = read_window(tmp_path, write_xspace(tmp_path, planes, xla=("fusion.12",)), "cpu")
+    assert window.busy_frac == pytest.approx(0.5)
+    assert window.gaps_s == pytest.approx([0.05] * 4)
+    assert dict(window.operators) == pytest.approx({"Conv2D": 0.6, "fusion": 0.4})
+
+
+def test_operations_of_the_engine_are_counted_once_on_their_device(tmp_path):
+    steps = write_steps(tmp_path, STEPS)
+    calls = [("1", "Convolution", 0.03, 0.06), ("1", "DeleteVariable", 0.06, 0.1)]
+    copies = [("2", "CopyCPU2GPU", 0.01, 0.04)]
+    devices = {"cpu/0": repeat([("3", "Concat", 0.0, 0.1)], STEPS), "gpu/0": repeat([*calls, *copies], STEPS)}
+    window = read_window(tmp_path, write_mxnet(tmp_path, steps, devices), "cuda")
+    assert [device.name for device in window.devices] == ["gpu0"]
+    assert (window.busy_frac, window.copy_frac) == (pytest.approx(0.3, abs=1e-4), pytest.approx(0.2, abs=1e-4))
+    assert [name for name, _ in window.operators] == ["Convolution"]
+    devices = {"cpu/0": repeat(calls, STEPS), "cpu/1": repeat([("1", "relu", 0.05, 0.08)], STEPS)}
+    window = read_window(tmp_path, write_mxnet(tmp_path, steps, devices), "cpu")
+    assert [device.name for device in window.devices] == ["cpu"] and window.busy_frac == pytest.approx(0.5, abs=1e-4)
 
 
 @pytest.mark.parametrize("late_s", [0.0, 0.0005])
