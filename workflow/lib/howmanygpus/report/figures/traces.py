@@ -6,13 +6,12 @@ from matplotlib.figure import Figure
 
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.rows import name_count, name_series
-from howmanygpus.report.style import GREY, add_note, draw_empty_figure, get_look, make_panels
+from howmanygpus.report.style import GREY, RING, add_note, draw_empty_figure, get_look, make_panels
 
 TITLE = "Traces: when the devices ran nothing"
 TABLES = ("traces", "trace_strips")
 NEEDS = "trace"
 KEYS = ("framework", "variant", "input", "precision", "device", "placement", "num_gpus", "per_device_batch_size")
-WAIT = "#D55E00"
 STRIP = 0.62
 """Height of a strip as part of its row; the bar of waits for input is below it."""
 
@@ -52,7 +51,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, strips: pd.DataFrame) -> None:
     axes.tick_params(axis="y", length=0)
     steps = name_count(int(rows["num_steps"].max()), "step")
     axes.set_xlabel(f"time within the traced window of {steps}, in % (strips have windows of different lengths)")
-    add_note(axes, "height: part of the time in which the device ran something; orange: it waited for input")
+    add_note(axes, "height: part of the time in which the device ran something; red below it: it waited for input")
 
 
 def draw_strip(axes: Axes, place: int, parts: pd.DataFrame, row: pd.Series) -> None:
@@ -62,7 +61,7 @@ def draw_strip(axes: Axes, place: int, parts: pd.DataFrame, row: pd.Series) -> N
     options = {"width": width, "align": "edge", "linewidth": 0}
     axes.bar(left, [STRIP] * len(parts), bottom=place, color=GREY, alpha=0.12, **options)
     axes.bar(left, -STRIP * parts["busy_frac"], bottom=place + STRIP, color=colour, **options)
-    axes.bar(left, 0.12 * parts["input_wait_frac"], bottom=place + STRIP + 0.04, color=WAIT, **options)
+    axes.bar(left, 0.16 * parts["input_wait_frac"], bottom=place + STRIP + 0.04, color=RING, **options)
     ends = left[parts["step"].diff() > 0]
     axes.vlines(ends, place - 0.04, place + STRIP + 0.04, color="black", linewidth=0.7)
     step, gap = write_s(row["step_s_traced"]), write_s(row["gap_s_median"])
