@@ -11,6 +11,7 @@ from howmanygpus.config.schema import study_defaults
 from howmanygpus.report.figures import describe_figure, list_figures
 from howmanygpus.report.figures import traces as figure_of_traces
 from howmanygpus.report.files import read_table, write_table
+from howmanygpus.report.style import RING, RING_NOTE
 from howmanygpus.report.tables import list_common, list_tables, trace_strips
 from howmanygpus.report.tables import traces as table_of_traces
 from howmanygpus.report.traces.activity import TraceError
@@ -261,6 +262,15 @@ def test_the_figure_has_a_strip_for_each_series_with_its_steps_and_waits(tmp_pat
     assert np.sum([bar.get_height() > 1e-6 for bar in waits]) == 4 * 6
     ends = axes.collections[1].get_segments()
     assert [segment[0][0] for segment in ends] == pytest.approx([0.25, 0.5, 0.75])
+
+
+def test_the_figure_marks_runs_that_other_work_disturbed(tmp_path):
+    tables = make_tables(tmp_path)
+    assert list(tables["traces"]["disturbed"]) == [False] * 3
+    tables["traces"]["disturbed"] = tables["traces"]["variant"] == "no_prefetch"
+    (axes,) = figure_of_traces.draw(**tables).axes
+    (rings,) = [line for line in axes.lines if line.get_color() == RING]
+    assert list(rings.get_ydata()) == [1 + figure_of_traces.STRIP / 2] and RING_NOTE in axes.get_xlabel()
 
 
 def test_a_study_without_a_trace_has_an_empty_figure_with_the_reason(tmp_path):

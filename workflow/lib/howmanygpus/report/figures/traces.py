@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.rows import name_count, name_series
-from howmanygpus.report.style import GREY, RING, add_note, draw_empty_figure, get_look, make_panels
+from howmanygpus.report.style import GREY, RING, add_note, draw_empty_figure, get_look, make_panels, mark_disturbed
 
 TITLE = "Traces: when the devices ran nothing"
 TABLES = ("traces", "trace_strips")
@@ -43,15 +43,17 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, strips: pd.DataFrame) -> None:
     names = list(IDENTITY)
     for place, (_, row) in enumerate(rows.iterrows()):
         draw_strip(axes, place, strips[(strips[names] == row[names]).all(axis=1)], row)
+    middles = pd.Series([place + STRIP / 2 for place in range(len(rows))], rows.index)
     axes.set_ylim(len(rows) - 0.05, -0.05)
     axes.set_xlim(0, 1)
-    axes.set_yticks([place + STRIP / 2 for place in range(len(rows))], list(rows["series"]))
+    axes.set_yticks(middles, list(rows["series"]))
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
     steps = name_count(int(rows["num_steps"].max()), "step")
     axes.set_xlabel(f"time within the traced window of {steps}, in % (strips have windows of different lengths)")
     add_note(axes, "height: part of the time in which the device ran something; red below it: it waited for input")
+    mark_disturbed(axes, 0 * middles, middles, rows["disturbed"].eq(True))
 
 
 def draw_strip(axes: Axes, place: int, parts: pd.DataFrame, row: pd.Series) -> None:

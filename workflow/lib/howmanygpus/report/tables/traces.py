@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.paths import RUNS
+from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.outcomes import IDENTITY, Outcome, read_outcomes
 from howmanygpus.report.traces.activity import TraceError
 from howmanygpus.report.traces.gaps import NUM_OPERATORS
@@ -26,7 +27,7 @@ FOLDER = "trace"
 OPERATORS = tuple(f"operator_{i}{suffix}" for i in range(1, NUM_OPERATORS + 1) for suffix in ("", "_frac"))
 COLUMNS = (
     *IDENTITY,
-    *("prefetch", "num_steps", "num_devices", "window_s", "step_s_traced", "step_s_measured"),
+    *("disturbed", "prefetch", "num_steps", "num_devices", "window_s", "step_s_traced", "step_s_measured"),
     *("busy_frac", "copy_frac", "idle_frac", "input_wait_frac", "gap_s_median", "gap_s_max"),
     *OPERATORS,
     *("problem", "trace"),
@@ -47,7 +48,8 @@ def list_traced(plan: dict, results: Path) -> list[Outcome]:
 
 def describe_trace(outcome: Outcome) -> dict:
     record = outcome.record or {}
-    row = outcome.identity | {"prefetch": record["spec"]["prefetch"], "problem": record["trace"]["problem"]}
+    row = outcome.identity | {"disturbed": is_disturbed(record), "prefetch": record["spec"]["prefetch"]}
+    row["problem"] = record["trace"]["problem"]
     if row["problem"] is not None:
         return row
     row["trace"] = str(RUNS / outcome.path / FOLDER)
