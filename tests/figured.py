@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from howmanygpus.report.files import read_table, write_table
-from howmanygpus.report.outcomes import identify
+from howmanygpus.report.outcomes import IDENTITY, identify
 from howmanygpus.report.tables import ceilings, time_split
 from howmanygpus.report.tables.allreduce import tabulate
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
@@ -24,6 +24,8 @@ from howmanygpus.report.tables.step_times import COLUMNS as STEPS
 from howmanygpus.report.tables.step_times import PERCENTILES
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.report.tables.timelines import COLUMNS as TIMELINES
+from howmanygpus.report.tables.trace_strips import COLUMNS as STRIPS
+from howmanygpus.report.tables.traces import COLUMNS as TRACES
 from howmanygpus.report.tables.variants import compute_variants
 from specs import make_spec
 from stored import FIXED
@@ -124,6 +126,8 @@ def _write_tables(folder, status_of, accuracy_of, change) -> dict[str, pd.DataFr
     bounds = ceilings.tabulate(plan, tables["runs"], tables["scaling"], phases, [])
     tables["ceilings"] = written(folder, "ceilings", bounds)
     tables["timelines"] = written(folder, "timelines", make_timelines(tables["runs"]))
+    for name, table in make_traces(tables["runs"]).items():
+        tables[name] = written(folder, name, table)
     return tables | {"variants": written(folder, "variants", compute_variants(tables["runs"], ["base", "best"], 0.01))}
 
 
@@ -147,6 +151,19 @@ def make_timelines(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         [{"run_dir": run_dir} | of_run | row for run_dir in done for row in rows], columns=list(TIMELINES)
     )
+
+
+def make_traces(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Make the tables of traces: each completed run has two steps of 1 s that wait for 0.5 s."""
+    identity = list(IDENTITY)
+    done = runs.loc[runs["status"] == "completed", identity]
+    measured = {"num_steps": 2, "window_s": 2.0, "step_s_traced": 1.0, "gap_s_median": 0.5, "busy_frac": 0.5}
+    parts = pd.DataFrame({"time_s": [0.0, 0.5, 1.0, 1.5], "step": [1, 1, 2, 2], "busy_frac": [0.0, 1.0, 0.0, 1.0]})
+    strips = done.merge(parts.assign(input_wait_frac=1 - parts["busy_frac"]), how="cross")
+    return {
+        "traces": done.assign(**measured, idle_frac=0.5).reindex(columns=list(TRACES)),
+        "trace_strips": strips.reindex(columns=list(STRIPS)),
+    }
 
 
 def spread(runs: pd.DataFrame, ratio: float = 0.9) -> pd.DataFrame:
@@ -222,6 +239,7 @@ SENTENCES = {
         "No run on real images has recorded its first epoch; the figure of all runs says why.",
         NONE_COMPLETED,
     ),
+    "traces": ("No run has a trace yet.", NONE_COMPLETED),
     "placement": (
         "No device count has completed on several numbers of nodes; the figure of all runs says why.",
         NONE_COMPLETED,

@@ -64,6 +64,9 @@ LEARNING = {
     for name, optimizer in SETTINGS.items()
 }
 
+TRACED = LEARNING["sgd"] | {"trace": True}
+"""The same training, and a trace after it."""
+
 PLAIN_SGD = {"learning_rate": 1.0, "momentum": 0.0}
 """After one step with these settings the update is the gradient."""
 SLOW_SGD = PLAIN_SGD | {"learning_rate": 0.01}
@@ -96,7 +99,7 @@ def list_in_turn(framework: str, num_gpus: int) -> list[dict]:
     """
     asked: list[dict] = []
     if (framework, num_gpus) in LARGEST:
-        asked += [DIVERGING, IN_SMALL_BATCHES, RESIDENT, BY_BATCH, *LEARNING.values()]
+        asked += [DIVERGING, IN_SMALL_BATCHES, RESIDENT, BY_BATCH, *LEARNING.values(), TRACED]
         asked += [ALONE] if framework in EXCHANGING else []
         for compression in FRAMEWORKS[framework].compressions:
             ranks = RANKS if compression == "powersgd" else RANKS[-1:]

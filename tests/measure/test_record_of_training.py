@@ -10,12 +10,14 @@ import multiprocessing
 import os
 import subprocess
 import time
+from contextlib import nullcontext
 
 import pytest
 
 from howmanygpus.measure.loop import train
 from howmanygpus.measure.loop.clocks import PHASES
 from howmanygpus.measure.loop.loop import TrainingLoop
+from howmanygpus.measure.loop.tracing import UNFINISHED, Profiler, trace_run
 from howmanygpus.measure.records import AttemptFolder
 from measure.launching import write_inputs
 from specs import make_spec
@@ -229,3 +231,76 @@ def test_the_node_with_the_most_other_work_counts():
     backend = Backend(None, None, None, None)
     backend.max_over_ranks = lambda value: max(value, 0.5)
     assert train.describe_disturbance(backend, None) == {"other_cpu_frac": 0.5, "other_gpu_processes": 0}
+
+
+class Noting(Profiler):
+    """Writes an empty trace."""
+
+    def start(self):
+        pass
+
+    def mark(self, name):
+        return nullcontext()
+
+    def stop(self):
+        (self.folder / "raw").write_text("")
+        return self.folder / "raw"
+
+
+def test_a_trace_comes_after_the_outcome_and_is_added_to_it(do_run, tmp_path, monkeypatch):
+    seen = []
+
+    class Looking(Backend):
+        def train_step(self, images, learning_rate):
+            super().train_step(images, learning_rate)
+            if self.steps == 21:
+                seen.append(json.loads((tmp_path / "attempt" / "outcome.json").read_text()))
+
+    monkeypatch.setattr(train, "trace_run", functools.partial(trace_run, load=Noting))
+    outcome, events = do_run(Looking, trace=True)
+    (before,) = seen
+    assert before["trace"] == {"problem": UNFINISHED}
+    assert before.keys() == outcome.keys() and (outcome["steps"], outcome["images_seen"]) == (20, 160)
+    assert all(outcome[key] == before[key] for key in before if key not in ("trace", "code"))
+    assert outcome["trace"]["problem"] is None and outcome["trace"]["file"] == "trace.json.gz"
+    assert [event["step"] for event in events if event["event"] == "evaluation"] == [10, 20]
+
+
+def test_a_broken_profiler_leaves_the_run_completed_with_the_reason(do_run):
+    """PyTorch, and so its profiler, cannot be imported here."""
+    outcome, _ = do_run(trace=True)
+    assert outcome["status"] == "completed" and outcome["steps"] == 20
+    assert "torch" in outcome["trace"]["problem"]
+
+
+@pytest.mark.parametrize("num_processes", [1, 2])
+def test_an_error_in_a_traced_step_leaves_the_run_completed(do_run, monkeypatch, num_processes):
+    """With others that wait for it in a collective, the process leaves at once."""
+
+    class Failing(Backend):
+        def train_step(self, images, learning_rate):
+            super().train_step(images, learning_rate)
+            if self.steps == 22:
+                raise MemoryError("no room for kernels")
+
+    left = []
+    monkeypatch.setattr(Failing, "num_processes", num_processes)
+    monkeypatch.setattr(train.os, "_exit", left.append)
+    monkeypatch.setattr(train, "trace_run", functools.partial(trace_run, load=Noting))
+    outcome, _ = do_run(Failing, trace=True, num_gpus=num_processes)
+    assert (outcome["status"], outcome["steps"]) == ("completed", 20)
+    assert outcome["trace"] == {"problem": "MemoryError: no room for kernels"}
+    assert left == [1] * (num_processes > 1)
+
+
+def test_runs_that_failed_or_were_not_to_be_traced_have_no_trace(do_run):
+    assert "trace" not in do_run()[0]
+
+
+def test_a_run_that_diverged_is_not_traced(do_run):
+    class Diverging(Backend):
+        def read_window_loss(self, num_steps):
+            return float("nan")
+
+    outcome, _ = do_run(Diverging, trace=True)
+    assert outcome["status"] == "diverged" and "trace" not in outcome

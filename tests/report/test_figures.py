@@ -178,14 +178,14 @@ def test_a_figure_grows_with_the_names_beside_its_lines():
 
 def test_a_study_omits_figures_that_compare_a_single_value():
     study = {"variants": {"base": {}}, "inputs": ["arrays", "synthetic"], "per_device_batch_size": [8, 16]}
-    study |= {"num_nodes": [1, 2]}
+    study |= {"num_nodes": [1, 2], "trace": True}
     study |= {"protocols": {"first_epoch_inside": True, "eval_other_images": {}}}
     published = ("price", "images_per_s", "quality_metric", "epochs_by_batch")
     shown = list_figures(study, preflight=True, priced=True, published=published)
     assert set(list_figures()) - set(shown) == {"variants"}
-    one = {"inputs": ["arrays"], "per_device_batch_size": [8], "num_nodes": None}
+    one = {"inputs": ["arrays"], "per_device_batch_size": [8], "num_nodes": None, "trace": False}
     assert set(list_figures()) - set(list_figures(study | one)) == {
-        *("variants", "placement", "real_against_synthetic", "allreduce", "batch_sizes", "price"),
+        *("variants", "placement", "real_against_synthetic", "allreduce", "batch_sizes", "price", "traces"),
         *("published_throughput", "published_quality", "published_price", "published_epochs"),
     }
     assert "published_price" not in list_figures(study, published=("images_per_s",))

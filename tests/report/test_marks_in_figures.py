@@ -14,7 +14,7 @@ from howmanygpus.report.style import FAILED_NOTE, RATES_NOTE, RING, RING_NOTE, S
 from howmanygpus.report.tables.time_to_accuracy import COLUMNS as TIMES
 from howmanygpus.report.tables.time_to_accuracy import CONFIGURATION
 
-OTHERS = ("allreduce", "quality_by_epoch", "run_grid", "real_against_synthetic", "timelines")
+OTHERS = ("allreduce", "quality_by_epoch", "run_grid", "real_against_synthetic", "timelines", "traces")
 """Figures of what other work does not disturb, and those that are tested elsewhere."""
 DISTURBED = [name for name in list_figures() if name not in OTHERS]
 

@@ -32,6 +32,14 @@ def has_several(study: dict | None, key: str | None) -> bool:
     return study is None or key is None or len(study[key] or ()) > 1
 
 
+def is_switched_on(study: dict | None, key: str | None) -> bool:
+    """Return whether a study has a key without which a table or figure would show nothing.
+
+    study: the study's config, or None for any study. key: None for a table or figure that needs none.
+    """
+    return study is None or key is None or bool(study[key])
+
+
 def require_constant(path: Path, name: str) -> Any:
     """Return one literal constant of a module. Raises ValueError, naming the module, if it has none of this name."""
     constants = read_constants(path)

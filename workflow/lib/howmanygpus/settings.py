@@ -291,6 +291,19 @@ SETTINGS: dict[str, Setting] = {
         variant=False,
         study=False,
     ),
+    "trace": Setting(
+        default=False,
+        accepts={"type": "boolean"},
+        doc=(
+            "After its last evaluation, take a few more steps under the framework's own profiler, and keep the trace "
+            "beside the run. The tables and the figure of traces show how long the devices ran nothing. These steps "
+            "are in no rate, time, weight or count of the run."
+        ),
+        gate=not_gated("the traced steps come after everything that is recorded of the run"),
+        memory=False,
+        work=False,
+        variant=False,
+    ),
     "eval_batch_size": Setting(
         default=None,
         accepts={"type": ["integer", "null"], "minimum": 1},

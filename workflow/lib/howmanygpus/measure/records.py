@@ -56,6 +56,7 @@ class AttemptFolder:
         self.telemetry_facts = self.path / "telemetry.json"
         self.predictions = self.path / "predictions.npz"
         self.outcome = self.path / "outcome.json"
+        self.trace = self.path / "trace"
         self.initial_weights = self.path / "initial.safetensors"
         self.final_weights = self.path / "final.safetensors"
 

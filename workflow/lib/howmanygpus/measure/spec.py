@@ -121,6 +121,7 @@ class RunSpec(LaunchSpec):
     eval_every_epochs: int
     gradient_noise_every_epochs: int | None
     evaluate: bool
+    trace: bool
     eval_batch_size: int | None
     eval_devices: str
     init: str

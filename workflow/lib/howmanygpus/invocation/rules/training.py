@@ -40,7 +40,8 @@ class TrainingRules(RuleFunctions):
         study = self._plan.studies[run.study]
         if study.is_program:
             return hash_program()
-        return hash_training(run.framework, study.code_of_model, study.settings_of(run)["loader"])
+        settings = study.settings_of(run)
+        return hash_training(run.framework, study.code_of_model, settings["loader"], settings["trace"])
 
     def table_code(self, tables: list[str], uses_metric: bool) -> Callable:
         """Return a function from wildcards to the hash of the code that makes tables.

@@ -210,9 +210,11 @@ def publish(spec: LaunchSpec, attempt: AttemptFolder, run_dir: Path, record: dic
     attempt.events.touch()
     write_record(attempt.run, record)
     weights = (attempt.initial_weights, attempt.final_weights)
-    files = (attempt.events, attempt.telemetry, attempt.predictions, *weights, attempt.run)
+    files = (attempt.events, attempt.telemetry, attempt.predictions, attempt.trace, *weights, attempt.run)
     with lock_publishing(attempt):
         run_dir.mkdir(parents=True, exist_ok=True)
+        # A folder replaces only an empty one, and the trace of an earlier attempt is none of this one.
+        shutil.rmtree(run_dir / attempt.trace.name, ignore_errors=True)
         for file in filter(Path.exists, files):
             os.replace(file, run_dir / file.name)
     # What cannot be removed, as a file that is still open on NFS, is no failed attempt without its record.

@@ -180,10 +180,7 @@ class TrainingLoop:
             self.close_window(*host_before)
 
     def _open_window(self) -> None:
-        """A window ends with the first step, the warm-up, an epoch, the run, or after window_steps steps."""
-        epoch_end = (self.steps_done // self.steps_per_epoch + 1) * self.steps_per_epoch
-        ends = [epoch_end, self.num_steps, self.steps_done + self.spec.window_steps, 1, self._warmup_steps]
-        self._window_end = min(end for end in ends if end > self.steps_done)
+        self._window_end = self._find_window_end()
         self._window_start = self.steps_done
         if self.others and self.steps_done == max(1, self._warmup_steps):
             self.others.start()
@@ -192,6 +189,12 @@ class TrainingLoop:
         self.backend.max_over_ranks(0.0)
         self.laps.end("barrier")
         self._window_opened = self.laps.last_end
+
+    def _find_window_end(self) -> int:
+        """A window ends with the first step, the warm-up, an epoch, the run, or after window_steps steps."""
+        epoch_end = (self.steps_done // self.steps_per_epoch + 1) * self.steps_per_epoch
+        ends = [epoch_end, self.num_steps, self.steps_done + self.spec.window_steps, 1, self._warmup_steps]
+        return min(end for end in ends if end > self.steps_done)
 
     def close_window(self, computed_s: float, waited_s: float) -> None:
         """Wait for the window's steps, count them, and record them. See _read_host_s for the seconds before."""

@@ -33,6 +33,7 @@ from howmanygpus.measure.loop.clocks import ClockFaults
 from howmanygpus.measure.loop.loop import DivergedError, TrainingLoop
 from howmanygpus.measure.loop.prefetch import measure_host_to_device
 from howmanygpus.measure.loop.schedule import count_steps_per_epoch, learning_rates
+from howmanygpus.measure.loop.tracing import UNFINISHED, explain, trace_run
 from howmanygpus.measure.models.own import LOADED
 from howmanygpus.measure.records import AttemptFolder, EventLog
 from howmanygpus.measure.spec import RESIDENT, RunSpec
@@ -127,6 +128,22 @@ def find_doubts(loop: TrainingLoop, suspensions: Suspensions) -> ClockFaults:
     return own.over_ranks(loop.backend.max_over_ranks)
 
 
+def trace_completed(loop: TrainingLoop, attempt: AttemptFolder, outcome: dict[str, Any]) -> None:
+    """Trace a run whose outcome is written, and add to the outcome what became of it. Every process must call it."""
+    failed = False
+    try:
+        traced = trace_run(loop, attempt.trace)
+    except Exception as error:
+        traced, failed = {"problem": explain(error)}, True
+        traceback.print_exc()
+    if loop.backend.rank == 0:
+        write_json_atomic(attempt.outcome, outcome | {"trace": traced, "code": hash_loaded_code()})
+    if failed and loop.backend.num_processes > 1:
+        # The other processes wait for this one in a collective. The run is done, whatever their ends.
+        sys.stderr.flush()
+        os._exit(1)
+
+
 def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: bool) -> None:
     """Train and write the outcome. Expected failures are outcomes; all other exceptions propagate."""
     num_threads = spec.loader_workers * (spec.num_gpus // count_processes(spec))
@@ -168,8 +185,12 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
             outcome |= judged
         if save_weights and loop.backend.rank == 0:
             save_file(loop.backend.weights(), attempt.final_weights)
+    if spec.trace and outcome["status"] == "completed":
+        outcome |= {"trace": {"problem": UNFINISHED}}
     if backend is None or backend.rank == 0:
         write_json_atomic(attempt.outcome, outcome)
+    if loop is not None and "trace" in outcome:
+        trace_completed(loop, attempt, outcome)
     if backend is not None:
         backend.close()
 

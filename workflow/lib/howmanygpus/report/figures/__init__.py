@@ -5,7 +5,8 @@ A module defines TITLE (the name of its entry in the report), TABLES (the tables
 gets those tables of one study and returns a matplotlib figure. Its caption is workflow/report/<module>.rst.
 
 These constants are optional. COMPARES names the key of a study whose entries the figure compares: it is not drawn for a
-study with only one entry. NEEDS_PREFLIGHT = True: the figure is drawn only if the preflight measures, or for a study
+study with only one entry. NEEDS names a key of the study: it is drawn only for a study that switches it on.
+NEEDS_PREFLIGHT = True: the figure is drawn only if the preflight measures, or for a study
 with `diagnose`.
 NEEDS_PRICE = True: only if the machine file has a price. NEEDS_PUBLISHED names columns of published numbers: only for a
 study that is compared with a table with a value in one of them. NEEDS_PROTOCOLS = True: only for a study that switches
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from howmanygpus.self_description import has_several, list_modules, read_constants, require_constant
+from howmanygpus.self_description import has_several, is_switched_on, list_modules, read_constants, require_constant
 
 FOLDER = Path(__file__).parent
 
@@ -33,6 +34,7 @@ class Description:
     title: str
     tables: tuple[str, ...]
     compares: str | None
+    needs: str | None
     needs_preflight: bool
     needs_price: bool
     needs_published: tuple[str, ...]
@@ -43,7 +45,7 @@ class Description:
     def is_common(self) -> bool:
         """Whether every study has this figure."""
         needs_more = self.needs_preflight or self.needs_price or self.needs_published or self.needs_protocols
-        return not (needs_more or self.compares)
+        return not (needs_more or self.compares or self.needs)
 
 
 def list_figures(
@@ -69,7 +71,7 @@ def _shows_something(
         return False
     if figure.needs_protocols and not any(study["protocols"].values()):
         return False
-    return has_several(study, figure.compares)
+    return has_several(study, figure.compares) and is_switched_on(study, figure.needs)
 
 
 def list_together() -> dict[str, list[str]]:
@@ -96,6 +98,7 @@ def describe_figure(name: str) -> Description:
         title=require_constant(path, "TITLE"),
         tables=tuple(require_constant(path, "TABLES")),
         compares=constants.get("COMPARES"),
+        needs=constants.get("NEEDS"),
         needs_preflight=constants.get("NEEDS_PREFLIGHT", False),
         needs_price=constants.get("NEEDS_PRICE", False),
         needs_published=tuple(constants.get("NEEDS_PUBLISHED", ())),

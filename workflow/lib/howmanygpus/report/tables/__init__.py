@@ -9,11 +9,11 @@ of their sources; `decision`, which says why runs of an adaptive study are not d
 `searches`, the records of the searches for the largest batch. A table that reads `published` is made only for studies
 with the key of that name, and one that reads `searches` only for those with `per_device_batch_size: max`.
 
-Four constants are optional. USES_METRIC = True: the table depends on the code of the study's metric. IS_MERGED = True:
+Six constants are optional. USES_METRIC = True: the table depends on the code of the study's metric. IS_MERGED = True:
 the tables of all studies are joined in results/tables/. NEEDS_PREFLIGHT = True: the table is made only if the
 preflight measures, or for a study with `diagnose`. COMPARES names a key of the study: a study with only one entry of it
 has no such table. IN_REPORT = True: the report has the table of each study, and workflow/report/<table>.rst is its
-caption.
+caption. NEEDS names a key of the study: only a study that switches it on has the table.
 
 One rule makes all tables that every study has, and each other table has a rule of its own.
 """
@@ -24,7 +24,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
 
-from howmanygpus.self_description import has_several, list_modules, read_constants, require_constant
+from howmanygpus.self_description import has_several, is_switched_on, list_modules, read_constants, require_constant
 
 FOLDER = Path(__file__).parent
 NO_TABLES = ("results", "allreduces", "ledger", "published", "decision", "searches")
@@ -46,12 +46,13 @@ class Description:
     is_merged: bool
     needs_preflight: bool
     compares: str | None
+    needs: str | None
     in_report: bool
 
     @property
     def is_common(self) -> bool:
         """Whether every study has this table."""
-        return not (self.needs_preflight or self.reads_published or self.reads_searches or self.compares)
+        return not (self.needs_preflight or self.reads_published or self.reads_searches or self.compares or self.needs)
 
 
 def list_tables(
@@ -69,6 +70,7 @@ def list_tables(
         and (published or not table.reads_published)
         and (searched or not table.reads_searches)
         and has_several(study, table.compares)
+        and is_switched_on(study, table.needs)
     ]
 
 
@@ -102,5 +104,6 @@ def describe_table(name: str) -> Description:
         is_merged=constants.get("IS_MERGED", False),
         needs_preflight=constants.get("NEEDS_PREFLIGHT", False),
         compares=constants.get("COMPARES"),
+        needs=constants.get("NEEDS"),
         in_report=constants.get("IN_REPORT", False),
     )

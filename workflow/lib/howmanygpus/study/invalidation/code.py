@@ -64,8 +64,8 @@ def collect_script_code(name: str, *modules: str) -> list[str]:
 
 
 @cache
-def collect_training_code(framework: str, model: Model, loader: str = SHARED) -> list[str]:
-    """Find all code of one run: launcher, process, loader, strategy, and the family's file of the model.
+def collect_training_code(framework: str, model: Model, loader: str = SHARED, is_traced: bool = False) -> list[str]:
+    """Find all code of one run: launcher, process, loader, strategy, profiler, and the family's file of the model.
 
     The files of a user's model are not included, but the workflow's files that they import are.
     """
@@ -79,6 +79,8 @@ def collect_training_code(framework: str, model: Model, loader: str = SHARED) ->
         modules.append("measure.launch.spawn")
     if loader == NATIVE:
         modules.append(f"measure.frameworks.{entry.native_loader}")
+    if is_traced:
+        modules.append(f"measure.frameworks.{entry.family}.profiler")
     return find_measured_code(*modules, more=_list_model_files(model, entry.family))
 
 
@@ -99,8 +101,8 @@ def _join(digest: str, model: Model, *modules: str) -> str:
 
 
 @cache
-def hash_training(framework: str, model: Model, loader: str = SHARED) -> str:
-    digest = hash_files(collect_training_code(framework, model, loader))
+def hash_training(framework: str, model: Model, loader: str = SHARED, is_traced: bool = False) -> str:
+    digest = hash_files(collect_training_code(framework, model, loader, is_traced))
     return _join(digest, model, FRAMEWORKS[framework].family)
 
 

@@ -32,10 +32,10 @@ class FitBackend(KerasBackend):
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         # Without this, tf.data adds a prefetch of its own.
         options.experimental_optimization.inject_prefetch = False
-        whole_epochs = self.spec.steps is None
+        whole_epochs = loop.spec.steps is None
         self.model.fit(
             self.prefetch_to_devices(dataset.with_options(options), loop.spec.prefetch),
-            epochs=self.spec.epochs if whole_epochs else 1,
+            epochs=loop.spec.epochs if whole_epochs else 1,
             steps_per_epoch=loop.steps_per_epoch if whole_epochs else loop.num_steps,
             callbacks=[CountSteps(loop, self)],
             verbose=0,
