@@ -22,6 +22,7 @@ rule fetch_weights:
         record="results/weights/imagenet/{model}.published.json",
     log:
         "results/logs/fetch_weights/{model}.log",
+    priority: BEFORE_RUNS
     wildcard_constraints:
         model=weights.match_models(),
     params:
@@ -48,6 +49,7 @@ rule convert_weights:
         record="results/weights/imagenet/{model}.json",
     log:
         "results/logs/convert_weights/{model}.log",
+    priority: BEFORE_RUNS
     wildcard_constraints:
         model=weights.match_models(),
     params:
@@ -77,6 +79,7 @@ rule adapt_weights:
         record=f"results/weights/{DRAWN_WEIGHTS}_{{start}}.json",
     log:
         f"results/logs/adapt_weights/{DRAWN_WEIGHTS}_{{start}}.log",
+    priority: BEFORE_RUNS
     params:
         code=hash_script("adapt_weights"),
         given=weights.given,

@@ -60,7 +60,9 @@ def collect_script_code(name: str, *modules: str) -> list[str]:
 
 
 @cache
-def collect_training_code(framework: str, model: Model, loader: str = SHARED) -> list[str]:
+def collect_training_code(
+    framework: str, model: Model, loader: str = SHARED, is_independent: bool = False
+) -> list[str]:
     """Find all code of one run: launcher, process, loader, strategy, and the family's file of the model.
 
     The files of a user's model are not included, but the workflow's files that they import are.
@@ -71,7 +73,7 @@ def collect_training_code(framework: str, model: Model, loader: str = SHARED) ->
         f"measure.frameworks.{entry.family}.{entry.strategy}",
         *([f"measure.frameworks.{entry.family}.own_model"] if isinstance(model, OwnModel) else []),
     ]
-    if entry.launcher == "per_device":
+    if entry.launcher == "per_device" or is_independent:
         modules.append("measure.launch.spawn")
     if loader == NATIVE:
         modules.append(f"measure.frameworks.{entry.native_loader}")
@@ -95,8 +97,8 @@ def _join(digest: str, model: Model, *modules: str) -> str:
 
 
 @cache
-def hash_training(framework: str, model: Model, loader: str = SHARED) -> str:
-    digest = hash_files(collect_training_code(framework, model, loader))
+def hash_training(framework: str, model: Model, loader: str = SHARED, is_independent: bool = False) -> str:
+    digest = hash_files(collect_training_code(framework, model, loader, is_independent))
     return _join(digest, model, FRAMEWORKS[framework].family)
 
 
