@@ -68,7 +68,12 @@ def join_runs(attempt: AttemptFolder, num_devices: int) -> None:
             return
     chosen = failed[0] if failed else max(found, key=lambda device: found[device]["measured_s"])
     own = folders[chosen]
-    for left, joined in ((own.events, attempt.events), (own.predictions_of(0), attempt.predictions_of(0))):
+    for left, joined in (
+        (own.events, attempt.events),
+        (own.predictions_of(0), attempt.predictions_of(0)),
+        (own.initial_weights, attempt.initial_weights),
+        (own.final_weights, attempt.final_weights),
+    ):
         if left.exists():
             os.replace(left, joined)
     write_json_atomic(attempt.outcome, join_outcomes(found, chosen))

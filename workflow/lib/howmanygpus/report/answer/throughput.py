@@ -20,13 +20,13 @@ def answer_throughput(runs: pd.DataFrame, scaling: pd.DataFrame, datasets: pd.Da
     """
     named = add_series(scaling).sort_values("images_per_s_median", ascending=False, kind="stable")
     is_independent = named["independent"].eq(True)
-    scaling = named if is_independent.all() else named[~is_independent]
+    scaling, rivals = (named, named[:0]) if is_independent.all() else (named[~is_independent], named[is_independent])
     sound = scaling[scaling["num_failed"] == 0]
     lines = []
     if len(sound):
         lines += [
             describe_best(runs, sound.iloc[0], datasets),
-            *compare_independent(named[is_independent], sound.iloc[0]),
+            *compare_independent(rivals, sound.iloc[0]),
         ]
     fastest = scaling.iloc[0]
     if fastest["num_failed"]:
@@ -45,7 +45,7 @@ SAME = ("framework", "input", "precision", "device", "num_gpus", "per_device_bat
 def compare_independent(independent: pd.DataFrame, best: pd.Series) -> list[str]:
     """Set independent runs on as many devices beside the fastest configuration. independent: their rows of scaling."""
     rivals = independent[(independent[list(SAME)] == best[list(SAME)]).all(axis=1)]
-    if rivals.empty or best["num_gpus"] == 1 or best["independent"] is True:
+    if rivals.empty or best["num_gpus"] == 1:
         return []
     rival = rivals.iloc[0]
     slowest, fastest = rival["device_images_per_s_min"], rival["device_images_per_s_max"]
