@@ -70,6 +70,8 @@ ZERO = {
     "random_crop_padding": True,
     "rendezvous_timeout_s": False,
     "repeats": False,
+    "repeats_limit": False,
+    "repeats_precision": False,
     "seed": True,
     "shard_images": False,
     "size[0]": False,

@@ -101,7 +101,7 @@ def test_no_repeat_is_done_that_cannot_make_the_interval_narrower():
 
 
 def test_the_precision_itself_is_narrow_enough():
-    machine = Constructed({"even": [95.0, 100.0, 105.0, *[0.0] * 9]})
+    machine = Constructed({"even": [95.0, 100.0, 105.0] * 3})
     assert causes(machine.work()) == {"even": "precision"}
     assert causes(Constructed(machine.rates).work(repeats_precision=0.0499)) == {"even": "limit"}
 

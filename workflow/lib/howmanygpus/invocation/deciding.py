@@ -126,7 +126,7 @@ def _compute_pass_state_now(plan: Plan) -> PassState:
 def compute_pass_state(decisions: Mapping[str, Decision], numbers: Iterable[str] = ()) -> PassState:
     """Return the standing of a plan. numbers: those from searches, see invocation.searches.list_numbers."""
     asked = {run for decision in decisions.values() for run in (*decision.go, *decision.done)}
-    undecided = frozenset(study for study, decision in decisions.items() if decision.later)
+    undecided = frozenset(study for study, decision in decisions.items() if not decision.is_final)
     return PassState(frozenset([*asked, *numbers]), undecided)
 
 

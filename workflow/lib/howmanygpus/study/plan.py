@@ -230,7 +230,7 @@ class Plan:
 
     def is_undecided(self, study: str) -> bool:
         """Say whether later passes decide about runs of a study, or about those of the study whose probes it has."""
-        return study in self.decisions and bool(self.decisions[study].later)
+        return study in self.decisions and not self.decisions[study].is_final
 
     def describe_data(self) -> list[str]:
         """Return one line for each data set, with its numbers of images and classes."""

@@ -93,7 +93,7 @@ class Decision:
     not_run: runs that are not done, each with the reason. allowed_device_h: most device-hours of each run to do; empty
     without a budget. spare: repeats that nothing asks for now, with `repeats: auto`; those that a later pass can ask
     for are among `later` too. repeats_ended: why a configuration is not repeated further, as (cause, reason) of each of
-    its repeats, see study.adaptive.repeats.
+    its repeats, see study.adaptive.repeats. is_judged_later: whether repeats that are done now tell if more are needed.
     """
 
     go: list[str] = field(default_factory=list)
@@ -103,6 +103,12 @@ class Decision:
     allowed_device_h: dict[str, float] = field(default_factory=dict)
     spare: set[str] = field(default_factory=set)
     repeats_ended: dict[str, tuple[str, str]] = field(default_factory=dict)
+    is_judged_later: bool = False
+
+    @property
+    def is_final(self) -> bool:
+        """Whether later passes have nothing to decide."""
+        return not (self.later or self.is_judged_later)
 
     def asks_for(self, run: str) -> bool:
         return run in self._asked

@@ -82,7 +82,8 @@ def judge_repeats(configuration: Configuration, precision: float, known: KnownRu
 def compute_half_width(rates: list[float], known: KnownRuns) -> float:
     """Return half the width of the interval of the median over the median; nan if there is no interval."""
     low, high = known.find_interval(rates)
-    return (high - low) / 2 / median(rates)
+    middle = median(rates)
+    return (high - low) / 2 / middle if middle else math.inf
 
 
 def count_next(number: int, limit: int, known: KnownRuns) -> int | None:
@@ -128,5 +129,6 @@ def postpone_spare_repeats(configurations: list[Configuration], decision: Decisi
         spare = [run for run in configuration.runs if run in decision.spare]
         wanted = [run for run in configuration.runs if run not in decision.spare]
         if not undecided.isdisjoint(wanted):
+            decision.is_judged_later = True
             reason = f"decided later: by the interval of the median of {name_repeats(len(wanted))}"
             decision.later |= dict.fromkeys(spare, reason)
