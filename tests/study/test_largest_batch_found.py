@@ -16,6 +16,7 @@ from howmanygpus.report.files import read_table
 from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables import batch_search, scaling
 from howmanygpus.report.tables.batch_sizes import mark_largest
+from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.site.retrying import STARTED
 from howmanygpus.study.largest.search import read_found
 from howmanygpus.study.plan import Plan
@@ -156,7 +157,7 @@ def make_scaling(plan: Plan) -> pd.DataFrame:
             identity
             | {"status": "completed", "images_per_s": 100.0 * run.num_gpus, "disturbed": False, "protocol": None}
         )
-    return scaling.tabulate(plan.studies["small"].describe(), pd.DataFrame(rows))
+    return scaling.tabulate(plan.studies["small"].describe(), pd.DataFrame(rows, columns=list(RUNS)))
 
 
 def test_figures_show_the_largest_batch_of_each_framework_together():
