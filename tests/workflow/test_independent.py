@@ -40,7 +40,7 @@ def test_the_slowest_device_counts_and_the_answer_compares(project):
     assert float(scaling["alone"]["images_per_s_median"]) == pytest.approx(2 * rates[1], rel=1e-4)
     answer = project.read("results/tables/small/answer.txt")
     assert "Highest throughput: sleeping together" in answer
-    assert "2 independent runs at once, of one device each, have" in answer
+    assert "2 independent runs of sleeping at once, on one device each, have" in answer
 
 
 def test_the_end_of_one_device_is_that_of_the_run(project):

@@ -16,18 +16,11 @@ from howmanygpus.report.rows import name_count
 def answer_throughput(runs: pd.DataFrame, scaling: pd.DataFrame, datasets: pd.DataFrame) -> list[str]:
     """Name the fastest configuration without a failed repeat, and a faster one with failed repeats.
 
-    scaling: rows with a rate. Independent runs train several networks, so that they are only set beside the others.
+    scaling: rows with a rate.
     """
-    named = add_series(scaling).sort_values("images_per_s_median", ascending=False, kind="stable")
-    is_independent = named["independent"].eq(True)
-    scaling, rivals = (named, named[:0]) if is_independent.all() else (named[~is_independent], named[is_independent])
+    scaling = add_series(scaling).sort_values("images_per_s_median", ascending=False, kind="stable")
     sound = scaling[scaling["num_failed"] == 0]
-    lines = []
-    if len(sound):
-        lines += [
-            describe_best(runs, sound.iloc[0], datasets),
-            *compare_independent(rivals, sound.iloc[0]),
-        ]
+    lines = [] if sound.empty else [describe_best(runs, sound.iloc[0], datasets)]
     fastest = scaling.iloc[0]
     if fastest["num_failed"]:
         tried = fastest["num_repeats"] + fastest["num_failed"]
@@ -36,24 +29,6 @@ def answer_throughput(runs: pd.DataFrame, scaling: pd.DataFrame, datasets: pd.Da
             f" {fastest['images_per_s_median']:,.0f} images/s, but {fastest['num_failed']} of {tried} repeats failed."
         )
     return lines
-
-
-SAME = ("framework", "input", "precision", "device", "num_gpus", "per_device_batch_size")
-"""Columns that independent runs share with the run on several devices that they rival."""
-
-
-def compare_independent(independent: pd.DataFrame, best: pd.Series) -> list[str]:
-    """Set independent runs on as many devices beside the fastest configuration. independent: their rows of scaling."""
-    rivals = independent[(independent[list(SAME)] == best[list(SAME)]).all(axis=1)]
-    if rivals.empty or best["num_gpus"] == 1:
-        return []
-    rival = rivals.iloc[0]
-    slowest, fastest = rival["device_images_per_s_min"], rival["device_images_per_s_max"]
-    return [
-        f"{best['num_gpus']} independent runs at once, of one device each, have"
-        f" {rival['images_per_s_median'] / best['images_per_s_median']:.2f} times this rate; single devices have"
-        f" {slowest:,.0f} to {fastest:,.0f} images/s."
-    ]
 
 
 def describe_best(runs: pd.DataFrame, best: pd.Series, datasets: pd.DataFrame) -> str:
