@@ -22,9 +22,9 @@ rule fetch_weights:
         record="results/weights/imagenet/{model}.published.json",
     log:
         "results/logs/fetch_weights/{model}.log",
-    priority: BEFORE_RUNS
     wildcard_constraints:
         model=weights.match_models(),
+    priority: BEFORE_RUNS
     params:
         name=weights.published_file,
         place=weights.place,
@@ -49,9 +49,9 @@ rule convert_weights:
         record="results/weights/imagenet/{model}.json",
     log:
         "results/logs/convert_weights/{model}.log",
-    priority: BEFORE_RUNS
     wildcard_constraints:
         model=weights.match_models(),
+    priority: BEFORE_RUNS
     params:
         code=weights.conversion,
     shell:
