@@ -95,7 +95,7 @@ def write_attempt(folder: Path, framework: str, data=None, **changes) -> Path:
     """Write the inputs of a run to an empty `folder`, and return the folder of its attempt."""
     entry = FRAMEWORKS[framework]
     names = {"framework": framework} | {key: getattr(entry, key) for key in ("family", "strategy", "launcher")}
-    spec = write_inputs(folder, make_spec(**names, **changes), **(data or {}))
+    spec = write_inputs(folder, make_spec(**names | changes), **(data or {}))
     attempt = folder / "attempt"
     attempt.mkdir()
     (attempt / "spec.json").write_text(json.dumps(spec.to_dict()))

@@ -23,6 +23,7 @@ from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.durations import RecordedRuns
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run
+from messages import says
 from project import ROOT, study
 from specs import make_spec
 from stored import store_run, write_attempt
@@ -256,11 +257,95 @@ def test_measured_runs_are_distinguished_from_failed_and_outdated_ones(tmp_path)
     )
 
 
-def test_the_example_of_the_documentation_is_planned():
+def read_example(name: str) -> dict:
     text = (ROOT / "config" / "README.md").read_text()
-    rules = yaml.safe_load(re.search(r"<!-- example: adaptive -->\n```yaml\n(.*?)```", text, re.DOTALL)[1])
-    plan = make_plan(steps=200, **rules)
+    return yaml.safe_load(re.search(rf"<!-- example: {name} -->\n```yaml\n(.*?)```", text, re.DOTALL)[1])
+
+
+def test_the_example_of_the_documentation_is_planned():
+    plan = make_plan(steps=200, **read_example("adaptive"))
     assert plan.studies.keys() == {"small_probe", "small"} and counts(plan) == [1, 2, 4, 8]
+
+
+AUTO = {"repeats": "auto", "num_gpus": [1]}
+
+
+def repeat_of(repeat: int, num_gpus: int = 1) -> str:
+    return path_of(num_gpus).replace("repeat1", f"repeat{repeat}")
+
+
+def test_the_example_of_repeats_is_planned_and_its_runs_are_those_of_a_number():
+    plan, fixed = make_plan(num_gpus=[1], **read_example("repeats")), make_plan(num_gpus=[1], repeats=9)
+    assert plan.runs.keys() == fixed.runs.keys() and plan.settings == fixed.settings
+    assert plan.priorities == fixed.priorities
+    assert decide_all(plan)["small"].go == [repeat_of(repeat) for repeat in (1, 2, 3)]
+
+
+def test_a_number_of_repeats_needs_no_decision_and_has_the_plan_that_it_had():
+    plan = make_plan(num_gpus=[1], repeats=3)
+    assert decide_all(plan) == {}
+    assert not {"repeats_precision", "repeats_limit"} & plan.studies["small"].describe()["config"].keys()
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"repeats_precision": 0.1}, ["studies.small.repeats_precision", "0.1", "repeats: auto"]),
+        ({"repeats": 3, "repeats_limit": 5}, ["studies.small.repeats_limit", "5", "repeats: auto"]),
+        ({"repeats": "often"}, ["studies.small.repeats", "often", "auto", "whole number"]),
+        ({"repeats": "auto", "repeats_limit": 2}, ["studies.small.repeats_limit", "2", "at least 3"]),
+        ({"repeats": "auto", "repeats_precision": 0}, ["studies.small.repeats_precision", "0", "more than 0"]),
+        ({"repeats": "auto", "seed": 2**32 - 5}, ["studies.small.seed", "repeat 9", f"{2**32 - 9}"]),
+    ],
+)
+def test_contradictory_repeats_are_refused(changes, parts):
+    with pytest.raises(ConfigError) as error:
+        make_plan(num_gpus=[1], **changes)
+    assert says(str(error.value), *parts)
+
+
+def test_curves_that_share_runs_can_be_repeated_and_each_placement_is_a_configuration():
+    cluster = Machine("machine.yaml", {"cpu": Device(4, 1, max_nodes=2)})
+    plan = make_plan(cluster, repeats="auto", num_gpus=[1, 4], num_nodes=[1, 2], scaling="both")
+    decision = decide_all(plan)["small"]
+    assert len(decision.go) == len(plan.runs) / 3 and all(plan.runs[run].repeat <= 3 for run in decision.go)
+
+
+def test_a_program_can_be_repeated_until_its_rate_is_known(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    program = {"command": "python examples/program/train.py", "files": ["examples/program/train.py"]}
+    plan = Plan({"studies": {"mine": {"program": program, "devices": ["cpu"], **AUTO}}}, CPU)
+    assert len(plan.runs) == 9 and len(decide_all(plan)["mine"].go) == 3
+
+
+def test_repeats_follow_from_the_records_and_are_told_to_the_tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan(**AUTO, frameworks=["pytorch_ddp", "pytorch_dp"])
+    for repeat, rate in enumerate((1000.0, 800.0, 1010.0), start=1):
+        store(plan, repeat_of(repeat), rate, tmp_path)
+        store(plan, repeat_of(repeat).replace("_ddp", "_dp"), 500.0 + repeat, tmp_path)
+    plan.decisions = decided = decide_all(plan)
+    assert decided["small"].go == [repeat_of(repeat) for repeat in range(4, 10)]
+    told = describe_decision(plan, "small", decided["small"])
+    assert told["spare"] == [repeat_of(repeat).replace("_ddp", "_dp") for repeat in range(4, 10)]
+    assert told["runs"] == {}, "spare repeats are neither missing nor left out"
+    ended = {repeat_of(repeat).replace("_ddp", "_dp") for repeat in (1, 2, 3)}
+    assert told["repeats_ended"].keys() == ended
+    assert {cause for cause, _ in told["repeats_ended"].values()} == {"precision"}
+    before = compute_pass_state(decided)
+    assert before.undecided == {"small"}, "the last repeats are judged by another pass"
+    for repeat in range(4, 10):
+        store(plan, repeat_of(repeat), 1000.0 + repeat, tmp_path)
+    decision = decide_all(plan)["small"]
+    assert not decision.go and not decision.later and len(decision.done) == 12
+    assert before.is_followed_by(compute_pass_state({"small": decision})), "tables say why there are no more repeats"
+
+
+def test_an_unsupported_configuration_has_no_more_than_the_first_repeats(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan(**AUTO | {"num_gpus": [2]}, frameworks=["pytorch_dp"])
+    plan.decisions = decided = decide_all(plan)
+    assert decided["small"].spare == {repeat_of(repeat, 2).replace("_ddp", "_dp") for repeat in range(4, 10)}
 
 
 def test_a_long_run_is_expected_from_a_probe_by_its_images_and_its_evaluations(tmp_path, monkeypatch):

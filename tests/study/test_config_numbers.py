@@ -70,6 +70,8 @@ ZERO = {
     "random_crop_padding": True,
     "rendezvous_timeout_s": False,
     "repeats": False,
+    "repeats_limit": False,
+    "repeats_precision": False,
     "seed": True,
     "shard_images": False,
     "size[0]": False,
@@ -171,8 +173,8 @@ def test_no_number_is_infinite_or_nan_or_of_another_type(refused, file, place, k
     for value, written in ((math.nan, ".nan"), (math.inf, ".inf"), (-math.inf, "-.inf")):
         assert refused(file, place, value).startswith(f"{place[1:]}: {written} is not finite; write a ")
     if kind == "integer":
-        assert refused(file, place, 2.0).startswith(f"{place[1:]}: 2.0 is not of type integer")
-        assert refused(file, place, 2.0).endswith("; write 2")
+        assert refused(file, place, 4.0).startswith(f"{place[1:]}: 4.0 is not of type integer")
+        assert refused(file, place, 4.0).endswith("; write 4")
     assert refused(file, place, "1e3").startswith(f'{place[1:]}: "1e3" is text, not a number; write 1000')
 
 

@@ -157,7 +157,7 @@ def make_scaling(plan: Plan) -> pd.DataFrame:
             identity
             | {"status": "completed", "images_per_s": 100.0 * run.num_gpus, "disturbed": False, "protocol": None}
         )
-    return scaling.tabulate(plan.studies["small"].describe(), pd.DataFrame(rows))
+    return scaling.tabulate(plan.studies["small"].describe(), pd.DataFrame(rows, columns=list(RUNS)))
 
 
 def test_figures_show_the_largest_batch_of_each_framework_together():

@@ -1,5 +1,6 @@
 """Studies are expanded into runs."""
 
+import itertools
 import json
 
 import pytest
@@ -203,12 +204,30 @@ def test_cores_of_a_device_change_the_settings_text():
     assert set(make_plan().settings.values()).isdisjoint(make_plan(two_cores).settings.values())
 
 
-def test_runs_are_started_in_a_seeded_random_order():
-    plan = make_plan(repeats=20)
-    order = [plan.priorities[path] for path in plan.runs]
-    assert sorted(order) == list(range(1, len(order) + 1))
-    assert order != sorted(order)
-    assert plan.priorities == make_plan(repeats=20).priorities
+def list_blocks(plan: Plan) -> list[list[str]]:
+    """Return the runs of each repeat in the order of their priorities, without the number of the repeat."""
+    ordered = sorted(plan.runs.values(), key=lambda run: -plan.priorities[run.path])
+    blocks = itertools.groupby(ordered, key=lambda run: run.repeat)
+    return [[run.path.rpartition("_repeat")[0] for run in block] for _, block in blocks]
+
+
+def test_repeats_are_blocks_that_follow_one_another():
+    plan = make_plan(repeats=5, num_gpus=[1, 2, 4], per_device_batch_size=[8, 16])
+    ordered = sorted(plan.runs.values(), key=lambda run: -plan.priorities[run.path])
+    num_configurations = len(plan.runs) // 5
+    assert [run.repeat for run in ordered] == [repeat for repeat in range(1, 6) for _ in range(num_configurations)]
+    assert sorted(plan.priorities.values()) == list(range(1, len(plan.runs) + 1))
+
+
+def test_each_block_is_a_random_permutation_by_the_seed_of_the_study():
+    changes = {"num_gpus": [1, 2, 4, 8], "per_device_batch_size": [8, 16, 32]}
+    blocks = list_blocks(make_plan(repeats=4, **changes))
+    configurations = [path.rpartition("_repeat")[0] for path in make_plan(**changes).runs]
+    assert all(sorted(block) == sorted(configurations) for block in blocks)
+    assert len({tuple(block) for block in [*blocks, configurations]}) == 5, "no two orders are the same"
+    assert blocks == list_blocks(make_plan(repeats=4, **changes))
+    assert blocks[:2] == list_blocks(make_plan(repeats=2, **changes)), "more repeats leave the first blocks as they are"
+    assert blocks != list_blocks(make_plan(repeats=4, seed=2, **changes))
 
 
 def test_more_devices_than_the_machine_has_are_a_shortage_not_an_error():

@@ -26,7 +26,7 @@ def test_all_that_breaks_the_schema():
         'config: unknown key "study"',
         'studies.one.num_gpus[0]: "two" is not of type integer',
         "studies.one.num_gpus[1]: 0 is too small",
-        "studies.one.repeats: 1.5 is not of type integer",
+        "studies.one.repeats: 1.5 is not of type integer or string",
         'studies.one: unknown key "epoch"',
         'studies.one: unknown key "lr"',
         "studies.two.steps: -1 is too small",

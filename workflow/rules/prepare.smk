@@ -22,6 +22,8 @@ PREPARED_FILES = [
 
 BEFORE_THE_GATE = 1200000
 """Priority of steps that may refuse data, which a user should know before the gate takes its minutes."""
+BEFORE_RUNS = 800000
+"""Priority of steps on which runs wait. A run that waited longer than others would leave its place in their order."""
 SAMPLE_IMAGES = 48
 """Number of images of a data set with which the preparation is measured."""
 
@@ -223,6 +225,7 @@ rule prepare_synthetic:
         description="results/prepared/{dataset}/synthetic/dataset.json",
     log:
         "results/logs/prepare_synthetic/{dataset}.log",
+    priority: BEFORE_RUNS
     params:
         code=data.code("prepare_arrays"),
         source=data.source,
@@ -251,6 +254,7 @@ rule prepare_images:
         description="results/prepared/{dataset}/{form}/dataset.json",
     log:
         "results/logs/prepare_images/{dataset}_{form}.log",
+    priority: BEFORE_RUNS
     threads: 4
     params:
         code=hash_script("prepare_images"),
@@ -276,6 +280,7 @@ rule initialize_weights:
         record=f"results/weights/{WEIGHTS_OF_NETWORK}.json",
     log:
         f"results/logs/initialize_weights/{WEIGHTS_OF_NETWORK}.log",
+    priority: BEFORE_RUNS
     params:
         code=training.weights_code,
         options=training.network_options,

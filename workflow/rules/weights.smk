@@ -24,6 +24,7 @@ rule fetch_weights:
         "results/logs/fetch_weights/{model}.log",
     wildcard_constraints:
         model=weights.match_models(),
+    priority: BEFORE_RUNS
     params:
         name=weights.published_file,
         place=weights.place,
@@ -50,6 +51,7 @@ rule convert_weights:
         "results/logs/convert_weights/{model}.log",
     wildcard_constraints:
         model=weights.match_models(),
+    priority: BEFORE_RUNS
     params:
         code=weights.conversion,
     shell:
@@ -77,6 +79,7 @@ rule adapt_weights:
         record=f"results/weights/{DRAWN_WEIGHTS}_{{start}}.json",
     log:
         f"results/logs/adapt_weights/{DRAWN_WEIGHTS}_{{start}}.log",
+    priority: BEFORE_RUNS
     params:
         code=hash_script("adapt_weights"),
         given=weights.given,

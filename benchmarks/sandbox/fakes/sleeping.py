@@ -4,12 +4,14 @@ Provide a backend without a framework, for tests and benchmarks of everything ar
 The file fake_behaviour.json in the working directory maps a part of a run's path to the run's behaviour: `crash`,
 `abort`, `out_of_memory`, `host_out_of_memory`, `diverge`, `unsupported`, `hang`, `hang_at_end` (when the outcome is
 written), `kill_launcher`, `wait_for_file`, {"sleep_s": seconds}, {"step_s": seconds of every step},
-{"owed_s": seconds of every step, for which only wait_until_idle waits} or {"allocate_mb": host memory}.
+{"owed_s": seconds of every step, for which only wait_until_idle waits} or {"allocate_mb": host memory}. The path of an
+independent run is that of a run on one device with the suffix `_device0`, `_device1` and so on.
 """
 
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -111,6 +113,8 @@ class Sleeping(StepwiseBackend):
 def find_behaviour(spec):
     path = Path("fake_behaviour.json")
     cell = f"gpus{spec.num_gpus}_batch{spec.per_device_batch_size}_repeat{spec.repeat}"
+    folder = Path(sys.argv[sys.argv.index("--attempt") + 1]).name if "--attempt" in sys.argv else ""
+    cell += f"_{folder}" if folder.startswith("device") else ""
     name = f"{spec.study}/{spec.framework}/{spec.variant}/{cell}"
     behaviours = json.loads(path.read_text()) if path.exists() else {}
     return next((value for part, value in behaviours.items() if part in name), None)

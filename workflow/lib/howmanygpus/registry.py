@@ -186,11 +186,17 @@ def explain_unsupported(framework: str, device, precision: str, layout: tuple[in
     """Return why a combination is not supported, or an empty text if it is.
 
     device: a site.machine.Device. layout: the numbers of devices and nodes. settings: `batchnorm`, `tier`,
-    `gradient_compression`, `horovod_controller` and `loss_on_every_device`; `eval_batchnorm` if an unfair protocol
-    sets it.
+    `gradient_compression`, `horovod_controller`, `loss_on_every_device` and `independent`; `eval_batchnorm` if an
+    unfair protocol sets it.
     """
     entry, device_kind, capability = FRAMEWORKS[framework], device.kind, device.compute_capability
     num_gpus, num_nodes = layout
+    if settings["independent"]:
+        if num_nodes > 1:
+            return f"independent runs are compared on one node, and {num_gpus} devices are on {num_nodes}"
+        if settings["horovod_controller"] != "gloo":
+            return "independent runs start without mpirun, which horovod_controller: mpi needs"
+        num_gpus = 1
     if device_kind not in entry.environments:
         return f"{framework} has no environment for {device_kind}"
     if capability is not None and device_kind == "cuda":

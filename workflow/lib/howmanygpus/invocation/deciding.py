@@ -19,6 +19,7 @@ from howmanygpus.study.adaptive.budget import RESERVE
 from howmanygpus.study.adaptive.campaign import Campaign, list_campaigns
 from howmanygpus.study.adaptive.configurations import Decision, KnownRuns, RunResult
 from howmanygpus.study.adaptive.expected_durations import expect_seconds
+from howmanygpus.study.adaptive.keys import AUTO
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run
 
@@ -47,6 +48,7 @@ def decide_all(plan: Plan) -> dict[str, Decision]:
 def _gather(campaign: Campaign) -> KnownRuns:
     # pandas, which these modules import, is loaded only if a study needs a decision.
     from howmanygpus.invocation.run_results import read_ended, sum_device_hours
+    from howmanygpus.report.intervals import median_interval
 
     owners = {study.name: study for study in campaign.studies}
     runs = {run.path: run for run in campaign.runs}
@@ -57,14 +59,15 @@ def _gather(campaign: Campaign) -> KnownRuns:
     ended = read_ended(runs, find_spec, campaign.study.defaults, os.environ.get(STARTED, ""))
     known = {path: RunResult(status, rate, has_outcome) for path, status, rate, has_outcome in ended}
     if campaign.rules.budget_device_h is None:
-        return KnownRuns(known)
+        return KnownRuns(known, find_interval=median_interval)
     machine = campaign.plan.machine
     billing = {name: found for name in machine.devices if (found := machine.billing(name))}
     jobs: dict[str, dict] = {}
     for study in campaign.studies:
         before, completed = complete_jobs(JOBS / RUN / study.name)
         jobs |= {str(path): record for path, record in (before | completed).items()}
-    return KnownRuns(known, sum_device_hours(jobs, billing), _expect_hours(campaign, known, billing))
+    used_device_h = sum_device_hours(jobs, billing)
+    return KnownRuns(known, used_device_h, _expect_hours(campaign, known, billing), median_interval)
 
 
 def _expect_hours(
@@ -123,7 +126,7 @@ def _compute_pass_state_now(plan: Plan) -> PassState:
 def compute_pass_state(decisions: Mapping[str, Decision], numbers: Iterable[str] = ()) -> PassState:
     """Return the standing of a plan. numbers: those from searches, see invocation.searches.list_numbers."""
     asked = {run for decision in decisions.values() for run in (*decision.go, *decision.done)}
-    undecided = frozenset(study for study, decision in decisions.items() if decision.later)
+    undecided = frozenset(study for study, decision in decisions.items() if not decision.is_final)
     return PassState(frozenset([*asked, *numbers]), undecided)
 
 
@@ -174,19 +177,24 @@ def hash_decision(plan: Plan, study: str) -> str:
 def describe_decision(plan: Plan, study: str, decision: Decision) -> dict:
     """Return the decision for tables and answers of a study: status and reason of each run without an outcome.
 
-    Runs that this call does are missing until they have one.
+    Runs that this call does are missing until they have one. With `repeats: auto`, the decision also has the spare
+    repeats, and cause and reason of each configuration that is not repeated further.
     """
     words = [(LATER, decision.later), (NOT_RUN, decision.not_run)]
     runs = {
         path: [status, reason.removeprefix("not run: ")]
         for status, reasons in words
         for path, reason in reasons.items()
-        if plan.runs[path].study == study
+        if plan.runs[path].study == study and path not in decision.spare
     }
     campaigns = list_campaigns(plan)
     owner = next((each for each in campaigns if study in [member.name for member in each.studies]), None)
-    told = {"runs": runs, "budget_device_h": owner.rules.budget_device_h if owner else None}
-    return told | ({"probes_of": owner.study.name} if owner and owner.study.name != study else {})
+    told: dict[str, Any] = {"runs": runs, "budget_device_h": owner.rules.budget_device_h if owner else None}
+    if owner and owner.study.name != study:
+        return told | {"probes_of": owner.study.name}
+    if plan.studies[study].config["repeats"] == AUTO:
+        told |= {"spare": sorted(decision.spare), "repeats_ended": dict(sorted(decision.repeats_ended.items()))}
+    return told
 
 
 def write_decisions(plan: Plan) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 SYNTHETIC, RESIDENT = "synthetic", "resident"
 RANDOM_INPUTS = (SYNTHETIC, RESIDENT)
 """Inputs with random images and labels, on which nothing is evaluated."""
+INDEPENDENT = "independent"
+"""Launcher of runs on one device each that go on at the same time, see measure.launch.independent."""
 MODEL_PATH_KEYS = ("model_file", "model_folder")
 """Keys of a run that say where a user's model is. They rerun nothing, because its code is a parameter of its own."""
 
@@ -102,7 +104,7 @@ class RunSpec(LaunchSpec):
     label_smoothing: 0 for none; other values only if an image has one label.
     normalization: `data`, or a key of measure.input.prepared.NORMALIZATIONS.
     loader: `shared`, or the framework's own: its module below measure/frameworks/. loader_workers: of each device.
-    loss_scale: initial loss scale of fp16.
+    loss_scale: initial loss scale of fp16. independent: whether each device does a run of its own.
     exchange: `all`, or `none` if each replica trains alone, whatever the others do.
     loader_kind: `threads` or `processes`.
     eval_batchnorm: statistics of BatchNorm in evaluation: `running`, or `batch` for those of the images predicted
@@ -144,6 +146,7 @@ class RunSpec(LaunchSpec):
     powersgd_rank: int
     loss_scale: float
     horovod_controller: str
+    independent: bool
     optimizer: OptimizerSpec
 
     @property

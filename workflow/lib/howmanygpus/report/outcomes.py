@@ -37,11 +37,15 @@ class GridDecision(TypedDict):
     """Decisions of an adaptive study, as invocation.deciding.describe_decision writes them.
 
     runs: status and reason of each run without an outcome, by its path. probes_of: the study whose probes these are.
+    spare: repeats that `repeats: auto` does not ask for. repeats_ended: why a configuration is not repeated further, as
+    cause and reason of each of its repeats.
     """
 
     runs: dict[str, list[str]]
     budget_device_h: float | None
     probes_of: NotRequired[str]
+    spare: NotRequired[list[str]]
+    repeats_ended: NotRequired[dict[str, list[str]]]
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,7 @@ def check_runs(study: Study) -> None:
     """Raise ConfigError for layouts that the machine lacks, and for batches and steps that the data set cannot give."""
     check_layouts(study)
     check_seeds(study.place, study.config)
+    check_independent(study)
     num_train, stored = study.description.num_train, study.description.image_shape
     unfair = [settings for by_framework in study.unfair.values() for settings in by_framework.values()]
     layouts = {(run.num_gpus, run.per_device_batch_size, study.accumulate(run)) for run in study.runs}
@@ -117,7 +118,7 @@ def check_runs(study: Study) -> None:
                 "lower it, accumulate or num_gpus" if count > 1 else "lower it or num_gpus",
             )
         for settings in [] if isinstance(study.own_model, OwnModel) else [*study.variants.values(), *unfair]:
-            together = num_gpus if settings["batchnorm"] == "synchronized" else 1
+            together = num_gpus if settings["batchnorm"] == "synchronized" and not settings["independent"] else 1
             check_statistics(study.place, *study.network, compute_image_shape(settings, stored), size * together)
         for variant, settings in study.variants.items():
             num_steps = settings["steps"] or settings["epochs"] * steps_per_epoch
@@ -128,6 +129,17 @@ def check_runs(study: Study) -> None:
                     f"leaves no step to measure of the {num_steps} of variant {variant} with {num_gpus} x {size}",
                     "lower it or train longer",
                 )
+
+
+def check_independent(study: Study) -> None:
+    """Raise ConfigError for independent runs whose batch would depend on the number of devices."""
+    for variant, settings in study.variants.items():
+        if settings["independent"] and study.config["scaling"] != "weak":
+            place = locate("independent", study.place, variant, study.config["variants"])
+            problem = (
+                f"is the same run on each device, whose batch would change with scaling: {study.config['scaling']}"
+            )
+            raise refuse(place, True, problem, "write scaling: weak, or make a study of their own for these runs")
 
 
 def warn_about_study(study: Study) -> list[str]:

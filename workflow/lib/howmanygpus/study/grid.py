@@ -14,6 +14,7 @@ from howmanygpus.config.errors import ConfigError, refuse
 from howmanygpus.measure.spec import RANDOM_INPUTS
 from howmanygpus.registry import explain_unsupported
 from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.adaptive.keys import AUTO, count_repeats
 from howmanygpus.study.largest.sizes import MAX, UNRESOLVED, list_numbers
 from howmanygpus.study.loaders import explain_missing_loader
 from howmanygpus.study.own.model import OwnModel
@@ -22,7 +23,6 @@ from howmanygpus.study.study import Study
 
 MAX_RUNS = 100_000
 """A larger number of runs is considered a mistake in the lists of a study."""
-AUTO = "auto"
 
 
 def expand(study: Study) -> list[Run]:
@@ -34,8 +34,9 @@ def expand(study: Study) -> list[Run]:
     devices = resolve_devices(study.place, config["devices"], machine)
     axes = [config["frameworks"], [*study.variants, *study.unfair], config["inputs"], config["precision"], devices]
     axes += [list_batches(study), config["num_nodes"] or [None]]
-    check_number(study.place, axes, config["repeats"])
-    cells = itertools.product(*axes, range(1, config["repeats"] + 1))
+    repeats = count_repeats(config)
+    check_number(study.place, axes, repeats)
+    cells = itertools.product(*axes, range(1, repeats + 1))
     for framework, variant, source, precision, device, (num_gpus, size), wanted, repeat in cells:
         if variant in study.unfair and (framework not in study.unfair[variant] or source in RANDOM_INPUTS):
             continue

@@ -65,13 +65,21 @@ class Plan:
 
     @cached_property
     def priorities(self) -> dict[str, int]:
-        """The position of each run in a seeded random order. Drift of the machine then does not look like scaling."""
-        places: dict[str, int] = {}
+        """The priority of each run: the first repeats come before the second ones, each block in a seeded random order.
+
+        Drift of the machine then does not look like scaling, and reaches all configurations of a block alike.
+        """
+        priorities: dict[str, int] = {}
         for name, study in self.studies.items():
-            order = list(range(1, len(study.runs) + 1))
-            random.Random(f"{name}{study.config['seed']}").shuffle(order)
-            places |= dict(zip((run.path for run in study.runs), order, strict=True))
-        return places
+            generator = random.Random(f"{name}{study.config['seed']}")
+            blocks: dict[int, list[str]] = {}
+            for run in study.runs:
+                blocks.setdefault(run.repeat, []).append(run.path)
+            order = []
+            for _, block in sorted(blocks.items()):
+                order += generator.sample(block, len(block))
+            priorities |= {path: len(order) - place for place, path in enumerate(order)}
+        return priorities
 
     @cached_property
     def settings(self) -> dict[str, str]:
@@ -222,7 +230,7 @@ class Plan:
 
     def is_undecided(self, study: str) -> bool:
         """Say whether later passes decide about runs of a study, or about those of the study whose probes it has."""
-        return study in self.decisions and bool(self.decisions[study].later)
+        return study in self.decisions and not self.decisions[study].is_final
 
     def describe_data(self) -> list[str]:
         """Return one line for each data set, with its numbers of images and classes."""

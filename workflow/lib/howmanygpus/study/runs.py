@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from howmanygpus.config.schema import study_defaults
-from howmanygpus.measure.spec import MODEL_PATH_KEYS, LaunchSpec, OptimizerSpec, ResizedCropSpec, RunSpec
+from howmanygpus.measure.spec import INDEPENDENT, MODEL_PATH_KEYS, LaunchSpec, OptimizerSpec, ResizedCropSpec, RunSpec
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.settings import BY_FRAMEWORK, OPTIMIZER, SETTINGS, list_defaults
 from howmanygpus.study.loaders import resolve_loader
@@ -113,7 +113,7 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
         "seed": settings.get("seed", study_defaults()["seed"]) + run.repeat - 1,
         "family": framework.family,
         "strategy": framework.strategy,
-        "launcher": framework.launcher,
+        "launcher": INDEPENDENT if training["independent"] else framework.launcher,
         "data_dir": data_dir,
         "weights_file": weights_file,
         **{place: settings.get(place) for place in MODEL_PATH_KEYS},

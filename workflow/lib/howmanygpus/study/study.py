@@ -152,7 +152,8 @@ class Study:
     def num_images(self, run: Run) -> int:
         """Return how many training images a run uses, each counted as often as it is used."""
         settings, global_batch_size = self.settings_of(run), self.global_batch_size(run)
-        steps = settings["steps"] or settings["epochs"] * (self.description.num_train // global_batch_size)
+        step_images = global_batch_size // (run.num_gpus if settings["independent"] else 1)
+        steps = settings["steps"] or settings["epochs"] * (self.description.num_train // step_images)
         return steps * global_batch_size
 
     def count_evaluated(self, run: Run) -> int | None:
@@ -166,7 +167,8 @@ class Study:
         num_test, settings = self.description.num_test, self.settings_of(run)
         if rule != FULL_BATCHES:
             return rule
-        devices = run.num_gpus if settings["eval_devices"] == "all" else 1
+        is_alone = settings["independent"] or settings["eval_devices"] != "all"
+        devices = 1 if is_alone else run.num_gpus
         batch = devices * (settings["eval_batch_size"] or run.per_device_batch_size)
         return num_test // batch * batch
 

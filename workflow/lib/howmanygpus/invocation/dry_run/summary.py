@@ -9,6 +9,7 @@ from typing import Any
 
 from howmanygpus.invocation.dry_run.reasons import RerunReasons, is_missing
 from howmanygpus.paths import ATTEMPTS
+from howmanygpus.study.adaptive.configurations import Decision
 from howmanygpus.study.durations import Duration, RecordedJobs, RecordedRuns, StageEstimate, add_up
 from howmanygpus.study.plan import Plan
 
@@ -118,14 +119,24 @@ def describe_unsupported(plan: Plan) -> list[str]:
 def describe_decisions(plan: Plan) -> list[str]:
     """Return lines with the reasons, the most frequent first; nothing if all grids are fixed."""
     campaigns = {id(decision): decision for decision in plan.decisions.values()}.values()
+    ended = [reason for decision in campaigns for reason in _list_ended_repeats(decision)]
     later = [reason for decision in campaigns for reason in decision.later.values()]
     not_run = [reason for decision in campaigns for reason in decision.not_run.values()]
     lines = []
+    if ended:
+        title = f"Not repeated further: {len(ended)} configuration{'s' if len(ended) > 1 else ''}"
+        lines += ["", title, *_list_reasons(ended, "")]
     if later:
         lines += ["", f"Decided later, by what this call measures: {len(later)} runs", *_list_reasons(later, LATER)]
     if not_run:
         lines += ["", f"Not run: {len(not_run)} runs", *_list_reasons(not_run, NOT_RUN)]
     return lines
+
+
+def _list_ended_repeats(decision: Decision) -> list[str]:
+    """Return the reason of each configuration that is not repeated further."""
+    by_configuration = {path.rpartition("_repeat")[0]: reason for path, (_, reason) in decision.repeats_ended.items()}
+    return list(by_configuration.values())
 
 
 def _list_reasons(reasons: list[str], title: str) -> list[str]:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 
 from howmanygpus.invocation.rules.functions import RuleFunctions
+from howmanygpus.measure.spec import INDEPENDENT
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.requests import JobSize, placement
 from howmanygpus.site.retrying import Growth, compute_growth
@@ -41,7 +42,8 @@ class TrainingRules(RuleFunctions):
         if study.is_program:
             return hash_program()
         settings = study.settings_of(run)
-        return hash_training(run.framework, study.code_of_model, settings["loader"], settings["trace"])
+        more = settings["trace"], settings["independent"]
+        return hash_training(run.framework, study.code_of_model, settings["loader"], *more)
 
     def table_code(self, tables: list[str], uses_metric: bool) -> Callable:
         """Return a function from wildcards to the hash of the code that makes tables.
@@ -157,6 +159,8 @@ class TrainingRules(RuleFunctions):
         study = self._plan.studies[run.study]
         if isinstance(study, ProgramStudy):
             launcher = PROGRAM_LAUNCHERS[study.program["start"]]
+        elif study.settings_of(run)["independent"]:
+            launcher = INDEPENDENT
         else:
             launcher = FRAMEWORKS[run.framework].launcher
         return JobSize(device, launcher, run.num_gpus, self._machine.count_nodes(run), limit_min)

@@ -12,7 +12,7 @@ import pynvml
 
 from howmanygpus.measure.host.gpus import describe_gpu, describe_links, list_gpu_uuids, read_near_cores
 from howmanygpus.measure.host.processes import describe_cores, list_cores, list_numa_nodes, share_cores
-from howmanygpus.measure.spec import LaunchSpec
+from howmanygpus.measure.spec import INDEPENDENT, LaunchSpec
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def assign_devices(spec: LaunchSpec, bind_cores: bool = True) -> DeviceAssignmen
                 f"{os.environ.get('CUDA_VISIBLE_DEVICES')!r}"
             )
         uuids = uuids[:num_devices]
-        if num_devices > 1 and any(uuid.startswith("MIG-") for uuid in uuids):
+        if num_devices > 1 and spec.launcher != INDEPENDENT and any(uuid.startswith("MIG-") for uuid in uuids):
             raise ValueError(
                 f"{num_devices} GPUs are asked for on this node, and {', '.join(uuids)} has parts of a GPU (MIG), of "
                 "which CUDA gives a program only one; ask for one device, or for GPUs that are not split"

@@ -52,13 +52,14 @@ from howmanygpus.measure.host.telemetry import (
 )
 from howmanygpus.measure.input.description import read_description, verify_data, verify_hashes
 from howmanygpus.measure.launch.environment import build_environment, describe_environment
+from howmanygpus.measure.launch.independent import join_runs
 from howmanygpus.measure.launch.launchers import build_command, has_process_each
 from howmanygpus.measure.launch.reference import ReferencePlan, find_rates
 from howmanygpus.measure.launch.rendezvous import open_rendezvous, read_all
 from howmanygpus.measure.loop.evaluation import PredictionStore, merge_predictions
 from howmanygpus.measure.records import AttemptFolder, now
 from howmanygpus.measure.schema import RecordError, write_record
-from howmanygpus.measure.spec import LaunchSpec, RunSpec
+from howmanygpus.measure.spec import INDEPENDENT, LaunchSpec, RunSpec
 from howmanygpus.surroundings.environment import LEFT_OUT
 
 GRACE_S = 10.0
@@ -259,6 +260,8 @@ def run_attempt(
             if not attempt.outcome.exists():
                 raise
         finally:
+            if spec.launcher == INDEPENDENT:
+                join_runs(attempt, spec.num_gpus)
             record |= {"processes": read_processes(attempt)}
             if attempt.telemetry_facts.exists():
                 record |= {"telemetry": json.loads(attempt.telemetry_facts.read_text())}

@@ -3,7 +3,8 @@ Build the command line that starts the processes of a run.
 
 The launcher `plain` starts one process for all devices, and `per_node` starts one per node. `per_device`, `horovodrun`
 and `mpirun` start one per device. On one machine, measure.launch.spawn, horovodrun or mpirun starts these; in a job of
-SLURM, srun (one task each) or mpirun does. A process that srun, mpirun inside a job, or spawn has started begins as
+SLURM, srun (one task each) or mpirun does. `independent` starts one per device, of which each does a run of its own
+(measure.launch.independent). A process that srun, mpirun inside a job, or spawn has started begins as
 measure.launch.rank_process, which finds its rank.
 """
 
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 
 from howmanygpus.measure.host.placement import Placement
-from howmanygpus.measure.spec import LaunchSpec, RunSpec
+from howmanygpus.measure.spec import INDEPENDENT, LaunchSpec, RunSpec
 
 
 def count_processes_per_node(launcher: str, devices_per_node: int) -> int:
@@ -30,13 +31,13 @@ def has_process_each(spec: LaunchSpec) -> bool:
 
 def build_command(spec: LaunchSpec, placement: Placement, folder: Path, module: str, options: list[str]) -> list[str]:
     """Return the command line of a module's processes. folder: an empty folder that all of them can read."""
-    target = [module, *options]
+    target = ["howmanygpus.measure.launch.independent" if spec.launcher == INDEPENDENT else module, *options]
     task = [sys.executable, "-m", "howmanygpus.measure.launch.rank_process", "--folder", str(folder), *target]
     if placement.scheduler == "slurm":
         return [*(mpirun if uses_mpirun(spec) else srun)(spec, placement), *task]
     if uses_mpirun(spec):
         return [*mpirun(spec, placement), sys.executable, "-m", *target]
-    if spec.launcher == "per_device":
+    if spec.launcher in ("per_device", INDEPENDENT):
         number = ["--num-processes", str(spec.num_gpus)]
         return [sys.executable, "-m", "howmanygpus.measure.launch.spawn", *number, "--folder", str(folder), *target]
     if spec.launcher == "horovodrun":

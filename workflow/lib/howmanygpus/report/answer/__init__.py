@@ -11,6 +11,7 @@ from howmanygpus.report.answer.adaptive import describe_grid
 from howmanygpus.report.answer.batches import answer_batches
 from howmanygpus.report.answer.cost import describe_bill
 from howmanygpus.report.answer.doubts import describe_outliers, describe_trend
+from howmanygpus.report.answer.independent import compare_independent, list_independent
 from howmanygpus.report.answer.largest import describe_largest
 from howmanygpus.report.answer.placement import answer_placement
 from howmanygpus.report.answer.protocols import describe_protocols
@@ -93,7 +94,16 @@ def rank(
     batch_sizes: pd.DataFrame,
     datasets: pd.DataFrame,
 ) -> list[str]:
-    """Name the best configurations by each criterion. real: the rows of `scaling` that count and have a rate."""
-    found = answer_accuracy(runs, time_to_accuracy, datasets)
-    found += answer_throughput(runs, real, datasets) if len(real) else []
+    """Name the best configurations by each criterion. real: the rows of `scaling` that count and have a rate.
+
+    Independent runs train several networks, so that they are set beside the best and are never the best.
+    """
+    independent = list_independent(runs)
+
+    def rank_rows(table: pd.DataFrame) -> pd.DataFrame:
+        return table[~table["variant"].isin(independent)]
+
+    found = answer_accuracy(rank_rows(runs), rank_rows(time_to_accuracy), datasets)
+    found += answer_throughput(runs, rank_rows(real), datasets) if len(rank_rows(real)) else []
+    found += compare_independent(real, independent)
     return [*found, *answer_placement(runs), *answer_batches(batch_sizes)]

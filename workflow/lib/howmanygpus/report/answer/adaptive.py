@@ -1,5 +1,7 @@
 """The runs that an adaptive study left out, and why."""
 
+from collections import Counter
+
 import pandas as pd
 
 from howmanygpus.report.outcomes import GridDecision
@@ -8,6 +10,27 @@ from howmanygpus.report.rows import name_count
 NOT_RUN, MISSING = "not_run", "missing"
 NOT_YET = "not run yet"
 MAX_REASONS_NAMED = 12
+
+
+CAUSES = {
+    "precision": "until the interval of the median was as narrow as asked for",
+    "limit": "up to the limit, with a wider interval",
+    "no_rate": "no further, because a repeat gave no rate",
+}
+"""Why configurations are not repeated further, see study.adaptive.repeats."""
+
+
+def describe_repeats(decision: GridDecision) -> str:
+    """Count why configurations are not repeated further; empty if the number of repeats is fixed.
+
+    Configurations are the runs that differ in more than the repeat.
+    """
+    ended = {path.rpartition("_repeat")[0]: cause for path, (cause, _) in decision.get("repeats_ended", {}).items()}
+    counts = Counter(ended.values())
+    named = [
+        f"{name_count(counts[cause], 'configuration')} {words}" for cause, words in CAUSES.items() if counts[cause]
+    ]
+    return f"Repeated: {'; '.join(named)}." if named else ""
 
 
 def describe_grid(runs: pd.DataFrame, decision: GridDecision | None) -> list[str]:
@@ -25,6 +48,8 @@ def describe_grid(runs: pd.DataFrame, decision: GridDecision | None) -> list[str
         )
     elif (runs["status"] == NOT_RUN).any():
         lines.append("The grid is adaptive: the best is the best of what was run.")
+    if ended := describe_repeats(decision):
+        lines.append(ended)
     for status, title in ((NOT_RUN, "Not run"), (MISSING, "Open")):
         rows = runs[(runs["status"] == status) & (runs["reason"] != NOT_YET)]
         counts = rows["reason"].value_counts()

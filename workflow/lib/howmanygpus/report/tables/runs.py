@@ -10,6 +10,13 @@ two classes. A run with other settings than the plan's has the status `stale`, a
 a run is not repeated by the target `available`, although a full call would repeat it: besides settings, its code, data
 or pins may have changed. `is_outlier` says whether the rate is far from those of the other repeats, see
 report.outliers; it is empty if they are too few to judge.
+
+With `repeats: auto`, repeats that no configuration needs have no row, and `repeats_ended` says why the configuration of
+a run is not repeated further. It is empty if the number of repeats is fixed, and until it is decided.
+
+`independent` says that each device did a run of its own. The rate is then that of all devices together if each were as
+fast as the slowest, all other values of the training are those of the slowest device, and `device_images_per_s_min` and
+`_max` are the rates of the slowest and of the fastest device.
 """
 
 from pathlib import Path
@@ -38,10 +45,13 @@ OUTCOME = (
         "status",
         "reason",
         "stale_because",
+        "repeats_ended",
         "disturbed",
         "is_outlier",
         "health",
         "images_per_s",
+        "device_images_per_s_min",
+        "device_images_per_s_max",
         "step_s_median",
         "step_s_p95",
         "data_wait_frac",
@@ -57,7 +67,7 @@ PROVENANCE = (
     *("framework_version", "python_version", "device_model", "driver_version", "git_commit"),
     *("manifest_sha256", "hostname", "nodes", "gpu_uuids", "started_at", "parity", "run_dir"),
 )
-COLUMNS = (*IDENTITY, "model_options", "own_rates", "protocol", "control", *OUTCOME, *PROVENANCE)
+COLUMNS = (*IDENTITY, "model_options", "own_rates", "independent", "protocol", "control", *OUTCOME, *PROVENANCE)
 
 
 def tabulate(
@@ -72,7 +82,9 @@ def tabulate(
     decision: what an adaptive study decided; None for a fixed grid.
     """
     decided = decision["runs"] if decision else {}
-    outcomes = list(read_outcomes(plan, results))
+    repeats_ended = decision.get("repeats_ended", {}) if decision else {}
+    spare = set(decision.get("spare", [])) if decision else set()
+    outcomes = [outcome for outcome in read_outcomes(plan, results) if outcome.path not in spare]
     metric = plan["config"]["quality"]["metric"]
     quality = summarize_quality(evaluations, metric)
     trajectories = trajectory.summarize_trajectories(losses)
@@ -95,7 +107,9 @@ def tabulate(
         names = outcome.identity["framework"], outcome.identity["variant"]
         row["model_options"] = describe_options(plan["runs"][outcome.path]["spec"]["model_options"])
         row["own_rates"] = describe_own_rates(plan["config"], *names)
+        row["independent"] = plan["runs"][outcome.path]["spec"].get("independent") or None
         row["stale_because"] = plan.get("stale", {}).get(outcome.path)
+        row["repeats_ended"] = repeats_ended.get(outcome.path, ["", None])[1]
         row["protocol"] = describe_protocol(outcome.protocol) if outcome.protocol else None
         row["control"] = outcome.control or None
         rows.append(row | trajectories.get(identity, {}))
@@ -124,8 +138,15 @@ def describe_run(outcome: Outcome, billing: dict, quality: dict) -> dict:
         row |= describe_clocks(outcome.record)
     if outcome.has_run and outcome.status == "completed":
         row |= {"disturbed": is_disturbed(outcome.record)} | describe_timing(outcome.record, outcome.read_events())
+        row |= describe_devices(outcome.record)
         row |= quality
     return row
+
+
+def describe_devices(record: dict) -> dict:
+    """Return the rates of the slowest and of the fastest device of an independent run; nothing for other runs."""
+    rates = [device["images_per_s"] for device in record.get("devices", []) if device["images_per_s"] is not None]
+    return {"device_images_per_s_min": min(rates), "device_images_per_s_max": max(rates)} if rates else {}
 
 
 def describe_clocks(record: dict) -> dict:

@@ -31,7 +31,8 @@ COLUMNS = [
     *(*CURVE, "placement"),
     *("scaling_mode", "fixed_batch_size", "num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"),
     *("images_per_s_median", "images_per_s_min", "images_per_s_max", "images_per_s_low", "images_per_s_high"),
-    *("num_planned", "num_repeats", "num_failed", "num_disturbed"),
+    *("num_planned", "num_repeats", "num_failed", "num_disturbed", "repeats_ended"),
+    *("independent", "device_images_per_s_min", "device_images_per_s_max"),
     *("baseline_num_nodes", "baseline_num_gpus", "speedup", "speedup_low", "speedup_high", "scaling_efficiency"),
     *("baseline_machinery", "best_one_device"),
     *("speedup_over_best", "speedup_over_best_low", "speedup_over_best_high", "curve", "group"),
@@ -101,7 +102,8 @@ def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery:
     runs: the table of that name; curves: the batch sizes that each mode keeps constant; machinery: by variant and
     framework, overhead of a run on one device for collective operations, see registry. num_repeats counts the
     repeats that completed, num_failed those that were tried and did not. Speed-up compares the median with that of the
-    baseline, the smallest planned device count of the curve. It is empty if no run completed there.
+    baseline, the smallest planned device count of the curve. It is empty if no run completed there. repeats_ended,
+    independent and the rates of single devices: see the table of runs.
     """
     runs, frames = flag_outcomes(runs), []
     for mode in MODES:
@@ -109,7 +111,9 @@ def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery:
         members["fixed_batch_size"] = members[FIXED[mode]]
         frames.append(members.sort_values("fixed_batch_size", kind="stable"))
     configurations = COLUMNS[: COLUMNS.index("images_per_s_median")]
-    table = pd.concat(frames).groupby(configurations, sort=False).agg(**OVER_REPEATS).reset_index()
+    aggregated = OVER_REPEATS | {column: (column, "first") for column in ("repeats_ended", "independent")}
+    aggregated |= {f"device_images_per_s_{of}": (f"device_images_per_s_{of}", of) for of in ("min", "max")}
+    table = pd.concat(frames).groupby(configurations, sort=False).agg(**aggregated).reset_index()
     modes, sizes = table["scaling_mode"], table["fixed_batch_size"]
     table["curve"] = [name_curve(mode, size) for mode, size in zip(modes, sizes, strict=True)]
     rates = list_rates(table, runs)

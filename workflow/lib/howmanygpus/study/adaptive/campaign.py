@@ -6,7 +6,8 @@ from functools import cached_property
 from howmanygpus.measure.spec import RANDOM_INPUTS
 from howmanygpus.study.adaptive.configurations import AdaptiveRules, Configuration, Decision, KnownRuns
 from howmanygpus.study.adaptive.deciding import decide
-from howmanygpus.study.adaptive.keys import is_adaptive
+from howmanygpus.study.adaptive.keys import AUTO, is_adaptive
+from howmanygpus.study.adaptive.repeats import MIN_REPEATS
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run
 from howmanygpus.study.study import Study
@@ -24,7 +25,9 @@ class Campaign:
     def rules(self) -> AdaptiveRules:
         config = self.study.config
         keys = ("stop_below_efficiency", "budget_device_h", "train_best")
-        return AdaptiveRules(**{key: config[key] for key in keys}, is_strong=config["scaling"] == "strong")
+        precision = config["repeats_precision"] if config["repeats"] == AUTO else None
+        is_strong = config["scaling"] == "strong"
+        return AdaptiveRules(**{key: config[key] for key in keys}, repeats_precision=precision, is_strong=is_strong)
 
     @property
     def studies(self) -> list[Study]:
@@ -41,15 +44,20 @@ class Campaign:
 
     def decide(self, known: KnownRuns) -> Decision:
         if self.probes is None:
-            return decide(self.rules, self._make_cells(self.study), [], known)
-        return decide(self.rules, self._make_cells(self.probes), self._make_cells(self.study), known)
+            decision = decide(self.rules, self._make_cells(self.study), [], known)
+        else:
+            decision = decide(self.rules, self._make_cells(self.probes), self._make_cells(self.study), known)
+        if self.rules.repeats_precision is not None:
+            impossible = (run for run in self.study.runs if not self._can_be_done(run))
+            decision.spare |= {run.path for run in impossible if run.repeat > MIN_REPEATS}
+        return decision
 
     def _make_cells(self, study: Study) -> list[Configuration]:
         repeats: dict[tuple, list[Run]] = {}
         for run in filter(self._can_be_done, study.runs):
             size = study.global_batch_size(run) if self.rules.is_strong else run.per_device_batch_size
             curve = (run.framework, run.variant, run.input, run.precision, run.device, size)
-            repeats.setdefault((curve, run.num_gpus), []).append(run)
+            repeats.setdefault((curve, run.num_gpus, run.num_nodes), []).append(run)
         return [
             Configuration(
                 curve,
@@ -58,7 +66,7 @@ class Campaign:
                 kind=(runs[0].framework, runs[0].device),
                 is_real=runs[0].input not in RANDOM_INPUTS,
             )
-            for (curve, num_gpus), runs in repeats.items()
+            for (curve, num_gpus, _), runs in repeats.items()
         ]
 
 

@@ -13,6 +13,7 @@ from howmanygpus.study.adaptive.configurations import (
     list_curves,
     name_devices,
 )
+from howmanygpus.study.adaptive.repeats import postpone_spare_repeats, select_repeats
 
 
 @dataclass
@@ -37,22 +38,40 @@ def decide(
 
     measured: configurations whose throughput is measured along their curves. trained: configurations to train if their
     throughput is among the best, with `rules.train_best`; empty otherwise. A trained configuration has the curve and
-    the device count of the one that measures it.
+    the device count of the one that measures it. With `rules.repeats_precision`, configurations have as many repeats as
+    their limit allows, apart from those that measure for others to be trained.
     """
-    decision, scan = Decision(), GridState()
+    decision = Decision()
+    repeated = select_repeats(trained or measured, rules, known, decision)
+    if trained:
+        _decide_configurations(rules, measured, repeated, known, decision)
+    else:
+        _decide_configurations(rules, repeated, [], known, decision)
+    postpone_spare_repeats(trained or measured, decision)
+    return decision
+
+
+def _decide_configurations(
+    rules: AdaptiveRules,
+    measured: list[Configuration],
+    trained: list[Configuration],
+    known: KnownRuns,
+    decision: Decision,
+) -> None:
+    """Decide about configurations whose repeats are all wanted."""
+    scan = GridState()
     for curve in list_curves(measured):
         _follow(curve, rules, known, scan, decision)
     choose_within_budget(rules, scan.wanted, scan.waiting, known, decision)
     if not trained:
-        return decision
+        return
     if decision.go or decision.later:
         decision.later |= {
             run: "decided later: when all probes are done" for configuration in trained for run in configuration.runs
         }
-        return decision
+        return
     wanted = _choose_best(rules, trained, known, scan, decision)
     choose_within_budget(rules, wanted, [], known, decision)
-    return decision
 
 
 def _follow(

@@ -7,7 +7,13 @@ from howmanygpus.config.schema import study_defaults
 from howmanygpus.measure.spec import RANDOM_INPUTS
 from howmanygpus.study.largest.sizes import MAX
 
-RULES = ("stop_below_efficiency", "budget_device_h", "train_best", "probe_steps")
+AUTO = "auto"
+"""Value of `repeats` and `num_gpus` for a number that depends on the measurements or on the machine."""
+CHOOSING = ("stop_below_efficiency", "budget_device_h", "train_best")
+"""Keys that leave out configurations."""
+REPEATING = ("repeats_precision", "repeats_limit")
+"""Keys of `repeats: auto`."""
+RULES = (*CHOOSING, "probe_steps", *REPEATING)
 """Keys that decide which runs are done. They change no run, and tables only through the runs."""
 FOR_TRAINING = ("epochs", "steps", "repeats", "published", "deviations", "protocols", "diagnose")
 """Keys that a probe does not share with the runs that train."""
@@ -20,7 +26,12 @@ def drop_rules(study: dict) -> dict:
 
 
 def is_adaptive(study: dict) -> bool:
-    return any(study.get(key) is not None for key in RULES if key != "probe_steps")
+    return study.get("repeats") == AUTO or any(study.get(key) is not None for key in CHOOSING)
+
+
+def count_repeats(study: dict) -> int:
+    """Return the largest number of repeats that a configuration can have. study: complete."""
+    return study["repeats_limit"] if study["repeats"] == AUTO else study["repeats"]
 
 
 def split_probes(groups: dict[str, dict[str, dict]]) -> dict[str, dict[str, dict]]:
@@ -59,16 +70,18 @@ def check_rules(place: str, given: dict) -> None:
     if given.get("train_best") is None and "probe_steps" in given:
         remedy = "add train_best or remove it"
         raise refuse(f"{place}.probe_steps", given["probe_steps"], "has no effect without train_best", remedy)
-    if not is_adaptive(given):
+    if given.get("repeats") != AUTO and (unused := next((key for key in REPEATING if key in given), None)):
+        remedy = f"write repeats: {AUTO} or remove it"
+        raise refuse(f"{place}.{unused}", given[unused], "has no effect with a fixed number of repeats", remedy)
+    named = next((key for key in CHOOSING if given.get(key) is not None), None)
+    if named is None:
         return
     if given.get("scaling") == "both":
         remedy = "make one study of weak scaling and one of strong scaling"
-        named = next(key for key in RULES if given.get(key) is not None)
         raise refuse(f"{place}.{named}", given[named], "needs curves that share no runs", remedy)
     if isinstance(given.get("num_nodes"), list) and len(given["num_nodes"]) > 1:
         problem = "needs curves that share no runs, and one device is on the curve of each number of nodes"
         remedy = f"make one study of each of {given['num_nodes']}"
-        named = next(key for key in RULES if given.get(key) is not None)
         raise refuse(f"{place}.{named}", given[named], problem, remedy)
     if given.get("train_best") is not None:
         _check_probes(place, given)

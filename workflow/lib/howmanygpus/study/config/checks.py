@@ -5,6 +5,7 @@ In all functions, variants are the complete training settings of each variant, a
 
 from howmanygpus.config.errors import refuse
 from howmanygpus.site.machine import Device
+from howmanygpus.study.adaptive.keys import count_repeats
 
 MAX_WORKERS_PER_CORE = 4
 """Workers that wait for a disk can share a core; beyond this number they only compete for it."""
@@ -17,9 +18,10 @@ MAX_SEED = 2**32 - 1
 
 def check_seeds(place: str, config: dict) -> None:
     """Raise ConfigError if the seed of a later repeat is too large. Each repeat adds 1 to the seed of the first."""
-    if (last := config["seed"] + config["repeats"] - 1) > MAX_SEED:
-        problem = f"gives repeat {config['repeats']} the seed {last}, which is too large"
-        raise refuse(f"{place}.seed", config["seed"], problem, f"give at most {MAX_SEED - config['repeats'] + 1}")
+    repeats = count_repeats(config)
+    if (last := config["seed"] + repeats - 1) > MAX_SEED:
+        problem = f"gives repeat {repeats} the seed {last}, which is too large"
+        raise refuse(f"{place}.seed", config["seed"], problem, f"give at most {MAX_SEED - repeats + 1}")
 
 
 def warn_about_workers(place: str, variants: dict, given: dict, devices: dict[str, Device]) -> list[str]:

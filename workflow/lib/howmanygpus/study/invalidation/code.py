@@ -64,7 +64,9 @@ def collect_script_code(name: str, *modules: str) -> list[str]:
 
 
 @cache
-def collect_training_code(framework: str, model: Model, loader: str = SHARED, is_traced: bool = False) -> list[str]:
+def collect_training_code(
+    framework: str, model: Model, loader: str = SHARED, is_traced: bool = False, is_independent: bool = False
+) -> list[str]:
     """Find all code of one run: launcher, process, loader, strategy, profiler, and the family's file of the model.
 
     The files of a user's model are not included, but the workflow's files that they import are.
@@ -75,7 +77,7 @@ def collect_training_code(framework: str, model: Model, loader: str = SHARED, is
         f"measure.frameworks.{entry.family}.{entry.strategy}",
         *([f"measure.frameworks.{entry.family}.own_model"] if isinstance(model, OwnModel) else []),
     ]
-    if entry.launcher == "per_device":
+    if entry.launcher == "per_device" or is_independent:
         modules.append("measure.launch.spawn")
     if loader == NATIVE:
         modules.append(f"measure.frameworks.{entry.native_loader}")
@@ -101,8 +103,10 @@ def _join(digest: str, model: Model, *modules: str) -> str:
 
 
 @cache
-def hash_training(framework: str, model: Model, loader: str = SHARED, is_traced: bool = False) -> str:
-    digest = hash_files(collect_training_code(framework, model, loader, is_traced))
+def hash_training(
+    framework: str, model: Model, loader: str = SHARED, is_traced: bool = False, is_independent: bool = False
+) -> str:
+    digest = hash_files(collect_training_code(framework, model, loader, is_traced, is_independent))
     return _join(digest, model, FRAMEWORKS[framework].family)
 
 

@@ -22,6 +22,8 @@ STUDY_KEYS = (
     "scaling",
     "precision",
     "repeats",
+    "repeats_precision",
+    "repeats_limit",
     "seed",
     "exclude",
     "warmup_steps",

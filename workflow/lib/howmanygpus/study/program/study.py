@@ -14,6 +14,7 @@ from howmanygpus.measure.program.command import PLACEHOLDERS
 from howmanygpus.prepare.sources import Description
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.adaptive.keys import count_repeats
 from howmanygpus.study.config.checks import check_seeds
 from howmanygpus.study.config.metrics import check_quality
 from howmanygpus.study.grid import (
@@ -208,9 +209,9 @@ def _expand(study: ProgramStudy) -> list[Run]:
     config = study.config
     devices = resolve_devices(study.place, config["devices"], study.machine)
     axes = [study.variants, config["precision"], devices, list_batches(study), config["num_nodes"] or [None]]
-    check_number(study.place, axes, config["repeats"])
-    cells = itertools.product(*axes, range(1, config["repeats"] + 1))
-    runs = []
+    repeats, runs = count_repeats(config), []
+    check_number(study.place, axes, repeats)
+    cells = itertools.product(*axes, range(1, repeats + 1))
     for variant, precision, device, (num_gpus, size), wanted, repeat in cells:
         known = study.machine.device(device)
         nodes = choose_nodes(known, num_gpus, wanted)
