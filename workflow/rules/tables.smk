@@ -190,7 +190,6 @@ rule answer_question:
     input:
         plan="results/plans/{study}.json",
         template="workflow/report/answer.txt.jinja",
-        machine=[PLAN.machine.path] if PLAN.machine.submits else [],
         tables=expand(
             "results/tables/{{study}}/{table}.tsv",
             table=[
@@ -215,7 +214,6 @@ rule answer_question:
         ),
         facts="results/tables/{study}/answer.json",
         result="results/tables/{study}/result.json",
-        batch_script=["results/tables/{study}/run.sbatch"] if PLAN.machine.submits else [],
     log:
         "results/logs/answer_question/{study}.log",
     params:
@@ -231,6 +229,28 @@ rule answer_question:
             --answer {output.answer:q} \
             --facts {output.facts:q} \
             --result {output.result:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule write_batch_script:
+    """Write the batch script of the recommended configuration, on a cluster."""
+    input:
+        plan="results/plans/{study}.json",
+        facts="results/tables/{study}/answer.json",
+        machine=PLAN.machine.path,
+    output:
+        batch_script="results/tables/{study}/run.sbatch",
+    log:
+        "results/logs/write_batch_script/{study}.log",
+    localrule: True
+    params:
+        code=hash_script("write_batch_script"),
+    shell:
+        r"""
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_batch_script.py \
+            --facts {input.facts:q} \
+            --plan {input.plan:q} \
             --machine {input.machine:q} \
             --batch-script {output.batch_script:q} \
             >{log:q} 2>&1

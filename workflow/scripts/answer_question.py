@@ -4,29 +4,14 @@ import argparse
 import json
 from pathlib import Path
 
-import pandas as pd
-
 from howmanygpus.files import write_json_atomic, write_text_atomic
-from howmanygpus.paths import RUNS
 from howmanygpus.report.answer import answer
-from howmanygpus.report.answer.batch_script import make_batch_script
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.files import DETAILS, read_table
 from howmanygpus.report.result import make_result
 from howmanygpus.report.texts import render
-from howmanygpus.site.machine import read_machine
 
 TABLES = ("runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes", "protocols", "explanations")
-
-
-def write_batch_script(facts: dict, plan: dict, runs: pd.DataFrame, machine: Path) -> str:
-    """Return the batch script of the first recommendation; a comment if there is none."""
-    chosen = next((each["recommended"] for each in facts["decisions"] if each["recommended"]), None)
-    if chosen is None:
-        return f"# No recommendation: {facts['decisions'][0]['refusal']}.\n"
-    own = runs[runs["run_dir"].isin(chosen["run_dirs"])]
-    spec = plan["runs"][str(Path(chosen["run_dirs"][0]).relative_to(RUNS))]["spec"]
-    return make_batch_script(spec, own["wall_time_s"].max(), read_machine(machine))
 
 
 def main() -> None:
@@ -38,8 +23,6 @@ def main() -> None:
     parser.add_argument("--facts", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--batch-search", type=Path, nargs="?", help="table of the searches for the largest batch")
     parser.add_argument("--result", type=Path, required=True, help="JSON file to write, for comparisons")
-    parser.add_argument("--machine", type=Path, nargs="?", help="machine file of a cluster")
-    parser.add_argument("--batch-script", type=Path, nargs="?", help="batch script of the recommendation to write")
     arguments = parser.parse_args()
     tables = {name: read_table(arguments.tables / f"{name}.tsv") for name in TABLES}
     tables["batch_search"] = read_table(arguments.batch_search) if arguments.batch_search else None
@@ -49,8 +32,6 @@ def main() -> None:
     facts = decide(tables["runs"], tables["time_to_accuracy"], question, tables.get("explanations"))
     write_json_atomic(arguments.facts, facts)
     write_json_atomic(arguments.result, make_result(tables["runs"], facts))
-    if arguments.batch_script:
-        write_text_atomic(arguments.batch_script, write_batch_script(facts, plan, tables["runs"], arguments.machine))
     details = answer(**tables, decision=decision)
     write_text_atomic(arguments.answer, f"{render(facts, 'answer.txt.jinja')}\n{DETAILS}\n\n{details}")
 

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 import yaml
 
-from howmanygpus.report.answer.batch_script import STARTS, make_batch_script
+from howmanygpus.site.batch_script import STARTS, make_batch_script
 from howmanygpus.site.machine import read_machine
 
 DEVICE = {"devices_per_node": 4, "max_nodes": 2, "cores_per_device": 8, "memory_per_device_mb": 60000}
