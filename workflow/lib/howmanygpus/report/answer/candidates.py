@@ -7,7 +7,7 @@ out where others exist; a configuration that has no others is not trusted.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
 from typing import Any
@@ -20,9 +20,7 @@ from howmanygpus.report.intervals import median_interval, ratio_interval
 from howmanygpus.report.outcomes import IDENTITY, UNDECIDED, has_failed
 from howmanygpus.report.rows import choose_inputs
 from howmanygpus.report.tables.time_to_accuracy import choose_hardest_threshold, summarize_time_to_accuracy
-
-SINGLE_SCATTER = 0.05
-"""Fraction by which single repeats on an idle machine may differ by chance; measured ones differ by 1 to 3 %."""
+from howmanygpus.report.ties import are_told_apart, measure_scatter
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,8 @@ class Candidate:
     """A configuration that completed without a failed repeat, and reached the goal in all of them.
 
     durations: seconds by repeat, see above. costs: money by repeat until the goal. rates: images/s. walls: seconds of
-    wall time until the goal. qualities: at the end of training. models: of the devices.
+    wall time until the goal. qualities: at the end of training. models: of the devices. scatter: usual factor between
+    repeats of the study, see report.ties.
     """
 
     names: dict[str, Any]
@@ -75,6 +74,7 @@ class Candidate:
     num_disturbed: int
     is_trusted: bool
     run_dirs: list[str] = field(default_factory=list)
+    scatter: float = np.nan
 
     @property
     def num_gpus(self) -> int:
@@ -108,10 +108,7 @@ class Candidate:
 
     def is_tied_with(self, other: "Candidate") -> bool:
         """Whether the repeats cannot tell which of the two is faster."""
-        gain = self.gain_over(other)
-        if np.isnan(gain.low):
-            return abs(gain.median - 1) <= SINGLE_SCATTER
-        return gain.low <= 1 <= gain.high
+        return not are_told_apart(self.durations, other.durations, self.scatter)
 
 
 def choose_goal(runs: pd.DataFrame, times: pd.DataFrame) -> Goal:
@@ -141,7 +138,8 @@ def list_candidates(runs: pd.DataFrame, times: pd.DataFrame, goal: Goal) -> list
         candidate = _make_candidate(dict(zip(CONFIGURATION, key, strict=True)), done, by_run, goal)
         if candidate is not None:
             found.append(candidate)
-    return found
+    scatter = measure_scatter(candidate.durations for candidate in found)
+    return [replace(candidate, scatter=scatter) for candidate in found]
 
 
 def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFrame, goal: Goal) -> Candidate | None:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.answer.candidates import Candidate, Goal, Value, choose_goal, list_candidates
+from howmanygpus.report.answer.doubts import describe_trend
 from howmanygpus.report.answer.study import REPEAT
 from howmanygpus.report.equivalence import NO, compare_means
 from howmanygpus.report.metrics import name_metric
@@ -363,6 +364,19 @@ def _list_doubts(
         scope = ", also of configurations named here" if disturbed else ", none of them named here"
         text = f"{num_disturbed} of {name_count(len(runs), 'run')} were disturbed by other work{scope}."
         doubt("disturbed", text, repeat)
+    named = {run_dir for each in (chosen, *by_count.values()) if each for run_dir in each.run_dirs}
+    outliers = runs[runs["is_outlier"].eq(True)]
+    if len(outliers):
+        far = sorted(set(outliers["run_dir"]) & named) or list(outliers["run_dir"])
+        doubt("outliers", f"{name_count(len(outliers), 'rate')} far from the other repeats', such as {far[0]}.")
+    if trend := describe_trend(runs):
+        doubt("drift", trend)
+    unhealthy = runs[runs["health"].notna()]
+    if len(unhealthy):
+        text = (
+            f"Devices or hosts of {name_count(len(unhealthy), 'run')} were not in order: {unhealthy['health'].iloc[0]}"
+        )
+        doubt("health", text)
     if unequal:
         names = ", ".join(dict.fromkeys(_word(each) for each in unequal))
         doubt("unequal_quality", f"Set apart, worse by more than {question.margin:g} at the end: {names}.")
