@@ -3,11 +3,13 @@
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from howmanygpus.measure import reference_kernel
@@ -18,6 +20,7 @@ from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.reference_kernel import DeviceUnderTest, find_chunk, measure_devices, time_repeats
 from howmanygpus.measure.schema import check_record
 from howmanygpus.site.reference import plan_reference
+from measure.launching import write_attempt
 from messages import says
 from nvml import FakeGpu, FakeNvml
 from project import ROOT
@@ -252,3 +255,24 @@ def test_gpus_need_an_environment_that_is_there(tmp_path):
     cpu = plan_reference({"environment": None, "num_devices": 2})
     assert (cpu["python"], cpu["num_devices"], cpu["why"]) == (sys.executable, 2, "")
     assert plan_reference(None) is None
+
+
+def test_an_interrupted_launcher_leaves_no_kernel_behind(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOWMANYGPUS_LOCK_FOLDER", str(tmp_path))
+    (tmp_path / "run").mkdir()
+    attempt = write_attempt(tmp_path / "run", "pytorch_ddp")
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/pid\nexec sleep 300\n")
+    python.chmod(0o755)
+    plan = {"python": str(python), "cache": str(tmp_path / "cache"), "num_devices": 1}
+    options = ["--attempt", str(attempt), "--run-dir", str(tmp_path / "done"), "--deadline-s", "300"]
+    command = [sys.executable, "-m", "howmanygpus.measure.launch.launch", *options, "--reference", json.dumps(plan)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    launcher = subprocess.Popen(command, env=environment, cwd=ROOT)
+    while not (tmp_path / "pid").exists() and launcher.poll() is None:
+        time.sleep(0.05)
+    kernel = psutil.Process(int((tmp_path / "pid").read_text()))
+    launcher.send_signal(signal.SIGTERM)
+    assert launcher.wait(timeout=120) == 128 + signal.SIGTERM
+    assert json.loads((attempt / "attempt.json").read_text())["status"] == "interrupted"
+    assert not kernel.is_running()

@@ -39,7 +39,7 @@ def find_named(*nodes):
 def test_one_slow_card_of_four_is_named_with_its_value_and_a_remedy():
     (named,) = find_named(make_node("n1", 270.0, 231.0, 272.0, 271.0)).items()
     assert named[0] == "GPU-n1-1"
-    assert says(named[1], "n1, GPU-n1-1 (NVIDIA A100)", "matrix product", "85 %", "3 devices of the node", DAY)
+    assert says(named[1], "n1, GPU-n1-1 (NVIDIA A100)", "matrix product", "85 %", "3 equal devices of its node", DAY)
     assert says(named[1], "CUDA_VISIBLE_DEVICES", "--exclude")
 
 
@@ -64,12 +64,12 @@ def test_one_card_alone_is_compared_with_nothing():
 
 def test_a_card_alone_is_compared_with_those_of_other_nodes():
     (named,) = find_named(make_node("n1", 270.0), make_node("n2", 200.0), make_node("n3", 268.0)).items()
-    assert named[0] == "GPU-n2-0" and says(named[1], "74 %", "2 devices of other nodes")
+    assert named[0] == "GPU-n2-0" and says(named[1], "74 %", "2 equal devices of other nodes")
 
 
 def test_a_node_whose_cards_are_all_slow_is_named_by_the_other_nodes():
     named = find_named(make_node("n1", 270.0, 270.0), make_node("n2", 200.0, 200.0))
-    assert named.keys() == {"GPU-n2-0", "GPU-n2-1"} and "of the node" not in named["GPU-n2-0"]
+    assert named.keys() == {"GPU-n2-0", "GPU-n2-1"} and "of its node" not in named["GPU-n2-0"]
 
 
 def test_days_of_a_node_are_compared_apart():
@@ -94,7 +94,7 @@ def test_a_cpu_device_whose_cores_others_had_is_not_judged():
     for device, kept in zip(node["devices"], (1.0, 0.5, 1.0), strict=True):
         device["cores_frac"] = kept
     compared = compare(node)
-    assert compared["cores 0"].compared_with == "1 device of the node" and not compared["cores 1"].compared_with
+    assert compared["cores 0"].compared_with == "1 equal device of its node" and not compared["cores 1"].compared_with
     assert not any(each.findings for each in compared.values())
 
 
@@ -156,7 +156,7 @@ def test_the_table_has_each_device_once_and_each_run_with_a_finding(plan, tmp_pa
     table = health.tabulate(plan, tmp_path)
     devices, runs = (table[table["about"] == kind] for kind in ("device", "run"))
     assert devices["product_frac"].round(3).tolist() == [1.144, 0.738, 1.157]
-    assert devices["compared_with"].unique().tolist() == ["2 devices of the node"]
+    assert devices["compared_with"].unique().tolist() == ["2 equal devices of its node"]
     assert devices["finding"].notna().tolist() == [False, True, False]
     assert runs["record"].tolist() == [f"results/runs/run{number}" for number in (1, 2, 3)]
 

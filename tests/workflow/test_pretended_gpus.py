@@ -59,3 +59,14 @@ def test_program_telemetry_and_record_mean_the_same_gpus(project, num_gpus):
     assert {row["device"]: row["power_w"] for row in rows} == {
         uuid: {GPUS[0]: "300.023", GPUS[1]: "300.101"}[uuid] for uuid in chosen
     }
+
+
+@pytest.mark.parametrize("num_gpus", [1, 2])
+def test_the_state_of_the_runs_own_gpus_is_in_the_record(project, num_gpus):
+    """This driver gives little, and no environment with PyTorch is there to measure the GPUs."""
+    _, record = read_run(project, num_gpus)
+    state = record["health"]
+    assert [gpu["uuid"] for gpu in state["gpus"]] == GPUS[::-1][:num_gpus]
+    assert {gpu["memory_free_gib"] for gpu in state["gpus"]} == {79.0}
+    assert {"temperature_c", "uncorrected_errors", "processes"} <= set(state["missing"][GPUS[1]])
+    assert record["reference_kernel"]["nodes"] == [] and "PyTorch" in record["reference_kernel"]["problem"]

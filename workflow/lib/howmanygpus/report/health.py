@@ -92,7 +92,7 @@ def judge_host(host: dict) -> Iterator[Finding]:
     if host["other_cpu_frac"] > OTHER_CPU_LIMIT:
         share = f"{host['other_cpu_frac']:.0%}".replace("%", " %")
         what = f"other programs had {share} of the run's cores before it started"
-        yield Finding(where, what, "`disturbed` says whether they went on; end them and repeat the run if they did")
+        yield Finding(where, what, "end them, and repeat the run if it is `disturbed` too")
     for total, free, what in (
         ("memory_limit_gib", "memory_free_in_limit_gib", "the memory that the run may use"),
         ("memory_total_gib", "memory_available_gib", "the memory"),
@@ -274,9 +274,9 @@ def compare(device: DeviceRates, devices: list[DeviceRates]) -> Comparison:
     if not device.is_comparable:
         return Comparison(device, {}, "", tuple(findings))
     chosen: tuple[dict[str, float], str] = {}, ""
-    for siblings, words in ((beside, "of the node"), (elsewhere, "of other nodes")):
+    for siblings, words in ((beside, "of its node"), (elsewhere, "of other nodes")):
         if siblings:
-            text = f"{count(len({other.key[:2] for other in siblings}), 'device')} {words}"
+            text = f"{count(len({other.key[:2] for other in siblings}), 'equal device')} {words}"
             fractions = compute_fractions(device, siblings)
             slow = [name for name, fraction in fractions.items() if fraction < SLOW_LIMIT]
             findings += [describe_slow(device, where, name, fractions[name], text) for name in slow]
