@@ -150,7 +150,9 @@ def test_clocks_fall_and_temperatures_rise(tmp_path):
 
 
 def throttled(time_s):
-    """Power for 1 of 5 measured seconds; the other reasons are no throttling."""
+    """Power for 1 of 5 measured seconds, heat during an evaluation; the other reasons are no throttling."""
+    if 103 < time_s <= 105:
+        return "hw_thermal_slowdown"
     return "sw_power_cap gpu_idle" if 98 < time_s <= 99 else "gpu_idle applications_clocks_setting"
 
 
