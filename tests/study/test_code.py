@@ -24,6 +24,7 @@ REPORTING = (
     "merge_answers",
     "draw_figures",
     "draw_preparation",
+    "draw_run",
     "tabulate_probes",
     "check_parity",
     "write_parity_page",

@@ -4,6 +4,7 @@ Utilisation and memory of the devices of one run of each framework over time, wi
 All runs have one time axis, so that it can be seen who loads, who waits, and who gathers on the first device.
 """
 
+import textwrap
 from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
@@ -34,8 +35,10 @@ ALL_CPUS = "cpu"
 REST = "white: start-up, logs, waiting"
 ENDED = "#F1F1F1"
 """Background after the end of a run."""
-SPACE_IN = {"left": 0.75, "right": 0.55, "top": 0.6, "bottom": 0.5, "between": 0.45}
-"""Space around and between the runs of a figure, in inches; `between` is that for the title of the next row."""
+SPACE_IN = {"left": 0.75, "right": 0.55, "top": 0.35, "bottom": 0.5, "between": 0.2}
+"""Space around the runs of a figure and between two rows of them, in inches. The legend is at the top."""
+LETTERS_PER_IN, LINE_IN = 14, 0.17
+"""Letters of a title that fit on an inch, and the height of its lines, in inches."""
 PHASES_IN, GAP_IN = 0.13, 0.14
 """Height of the strip of phases, and the distance of panels, in inches."""
 
@@ -142,7 +145,9 @@ def draw_timelines(
     panels = [panel for panel in PANELS if any(_find_lines(timeline, panel) for timeline in drawn)]
     panels = panels or list(PANELS[:1])
     num_rows = -(-len(drawn) // num_columns)
-    block_in = PHASES_IN + sum(GAP_IN + taller * panel.height_in for panel in panels)
+    titles = [textwrap.fill(timeline.title, int(LETTERS_PER_IN * width_in)) for timeline in drawn]
+    title_in = LINE_IN * (1 + max(title.count("\n") for title in titles)) + 0.08
+    block_in = title_in + PHASES_IN + sum(GAP_IN + taller * panel.height_in for panel in panels)
     size = (
         SPACE_IN["left"] + num_columns * (width_in + SPACE_IN["right"]),
         SPACE_IN["top"] + num_rows * block_in + (num_rows - 1) * SPACE_IN["between"] + SPACE_IN["bottom"],
@@ -154,7 +159,7 @@ def draw_timelines(
     for position, timeline in enumerate(drawn):
         row, column = divmod(position, num_columns)
         left = SPACE_IN["left"] + column * (width_in + SPACE_IN["right"])
-        top = size[1] - SPACE_IN["top"] - row * (block_in + SPACE_IN["between"])
+        top = size[1] - SPACE_IN["top"] - row * (block_in + SPACE_IN["between"]) - title_in
         is_last = position + num_columns >= len(drawn)
         heights = [PHASES_IN, *(taller * panel.height_in for panel in panels)]
         axes = _add_column(figure, size, (left, top), width_in, heights, firsts)
@@ -171,7 +176,7 @@ def draw_timelines(
             each.axvspan(float(timeline.times_s[-1]), end_s, color=ENDED, linewidth=0)
             each.tick_params(labelbottom=is_last and each is axes[-1])
         axes[-1].set_xlabel("seconds since the start of the run" if is_last else "")
-        axes[0].set_title(timeline.title)
+        axes[0].set_title(titles[position])
     _explain(figure, drawn, panels, size)
     return figure
 
