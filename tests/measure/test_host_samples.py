@@ -125,6 +125,8 @@ def test_the_energy_of_processors_goes_on_when_a_counter_begins_again(tmp_path, 
     assert energy.sample(10.0) == {"energy_j": 0.0, "power_w": None}
     write_zone(tmp_path, "intel-rapl:0", "package-0", 30_000_000)
     write_zone(tmp_path, "intel-rapl:0:1", "dram", 9_000_000)
+    for name, kind in (("intel-rapl:0:0", "core"), ("intel-rapl:1", "psys")):
+        write_zone(tmp_path, name, kind, 40_000_000)
     assert energy.sample(12.0) == {"energy_j": pytest.approx(44.0), "power_w": pytest.approx(22.0)}
     assert energy.problem is None
 

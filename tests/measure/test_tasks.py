@@ -8,9 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from howmanygpus.measure.host.placement import Placement
+from howmanygpus.measure.host.telemetry import Watched, get_node_path, get_start_path
 from howmanygpus.measure.launch import rank_process, spawn
 from howmanygpus.measure.launch.rendezvous import open_rendezvous, read_all
 from howmanygpus.measure.launch.staging import STAGED
@@ -73,6 +75,23 @@ def test_a_node_that_copies_its_data_is_not_missing(prepared):
 def test_each_device_of_a_node_is_watched_on_the_cores_of_its_process(prepared):
     """SLURM has bound each process to a core of its own, and none knows those of the other."""
     assert [telemetry for *_, telemetry in prepared] == [[[0, [[CORES[0]], [CORES[-1]]]]]] * 2
+
+
+def test_the_first_process_of_a_node_starts_its_sampler(tmp_path, monkeypatch):
+    """It ends with what it watches."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "workflow" / "lib"))
+    get_start_path(tmp_path).write_text(repr(time.time() - 100))
+    watched = subprocess.Popen(["sleep", "600"])
+    rank_process.start_telemetry(tmp_path, 3, Watched(watched.pid, [], [[0], [0]], False), 0.02)
+    path, deadline = get_node_path(tmp_path, 3), time.monotonic() + 120
+    while path.read_text().count("cpu1") < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    watched.kill()
+    watched.wait()
+    assert psutil.wait_procs(psutil.Process().children(), timeout=60)[1] == []
+    lines = [line.split(",") for line in path.read_text().splitlines()[1:]]
+    assert {(node, device) for _, node, device, *_ in lines} == {("3", "cpu0"), ("3", "cpu1"), ("3", "host")}
+    assert 100 < float(lines[0][0]) < 500, "on the clock of the run's events"
 
 
 KILLED = """

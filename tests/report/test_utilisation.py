@@ -150,7 +150,9 @@ def test_clocks_fall_and_temperatures_rise(tmp_path):
 
 
 def throttled(time_s):
-    """Power for 1 of 5 measured seconds; the other reasons are no throttling."""
+    """Power for 1 of 5 measured seconds, heat during an evaluation; the other reasons are no throttling."""
+    if 103 < time_s <= 105:
+        return "hw_thermal_slowdown"
     return "sw_power_cap gpu_idle" if 98 < time_s <= 99 else "gpu_idle applications_clocks_setting"
 
 
@@ -256,13 +258,19 @@ def test_every_documented_network_is_known():
 
 
 def test_multiply_adds_follow_channels_classes_and_the_size_that_is_cropped():
-    """Gray images and 10 classes, and a crop with a quarter of the pixels."""
+    """Gray images and 10 classes, and a crop that is not square."""
     spec = make_spec(model="resnet18").to_dict()
     whole = 1_814_073_344
     stem = 7 * 7 * 64 * 112 * 112
     assert count_multiply_adds(spec, (224, 224, 1), 10) == whole - 2 * stem - 512 * 990
-    cropped = make_spec(model="resnet18", crop=[112, 112]).to_dict()
-    assert count_multiply_adds(cropped, (224, 224, 3), 1000) == (whole - 512_000) / 4 + 512_000
+    cropped = make_spec(model="resnet18", crop=[64, 448]).to_dict()
+    assert count_multiply_adds(cropped, (512, 512, 3), 1000) == (whole - 512_000) * 64 * 448 / 224**2 + 512_000
+
+
+@pytest.mark.parametrize(("model", "size"), [("resnet18", 100), ("resnet44", 30), ("alexnet", 448), ("vit_b16", 448)])
+def test_multiply_adds_are_not_guessed(model, size):
+    """Maps are rounded up, or attention grows with the square of the number of patches."""
+    assert count_multiply_adds(make_spec(model=model).to_dict(), (size, size, 3), 1000) is None
 
 
 def test_a_peak_is_that_of_the_card_and_the_precision():

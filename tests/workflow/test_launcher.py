@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from howmanygpus.measure.schema import read_record
+from howmanygpus.report.telemetry import read_telemetry
 from howmanygpus.site.jobs.completing import complete_attempts
 from measure.launching import write_inputs
 from project import Project
@@ -109,7 +110,13 @@ def test_a_completed_run_publishes_its_files_and_leaves_no_attempt(project):
     assert len(record["manifest_sha256"]) == len(record["weights_sha256"]) == 64
     (device,) = record["topology"]["cores"]
     assert len(device["cores"]) == 1 and record["topology"]["gpus"] == record["topology"]["links"] == []
-    assert record["telemetry"]["problem"] is None
+    assert record["telemetry"]["problem"] is None and record["telemetry"]["interval_s"] == 0.1
+    samples = read_telemetry(attempt.run_dir)
+    assert set(samples["device"]) == {"cpu0", "host"}
+    assert samples.loc[samples["device"] == "cpu0", "memory_gib"].max() > 0.01, "that of the run's processes"
+    events = [json.loads(line) for line in (attempt.run_dir / "events.jsonl").read_text().splitlines()]
+    assert samples["time_s"].iloc[0] < events[-1]["wall_s"], "on one clock"
+    assert samples["time_s"].iloc[-1] > events[0]["wall_s"]
 
 
 @pytest.mark.parametrize(

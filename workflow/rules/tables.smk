@@ -145,7 +145,7 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
             """
 
 
-OWN_CAPTIONS = ("ceilings", "explanations", "how_each_framework_ran", "jobs", "time_split")
+OWN_CAPTIONS = ("ceilings", "explanations", "how_each_framework_ran", "jobs", "time_split", "utilisation")
 
 
 rule merge_tables:

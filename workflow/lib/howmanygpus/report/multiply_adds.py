@@ -1,9 +1,8 @@
 """
 Multiply-adds of the workflow's networks for one image, from those that docs/networks.md lists.
 
-They are exact for images of the size that a network was written for, with any number of channels and classes. For other
-sizes, the convolutions are scaled by the number of pixels. That is off by some percent for sizes that cannot be halved
-as often as the network does.
+They are exact, for images with any number of channels, any number of classes, and sizes whose number of multiply-adds
+follows from the number of pixels. For other sizes and networks they are not known.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,8 @@ class NetworkCount:
     """Multiply-adds of a network at the image size and number of classes that it was written for.
 
     first: of the layer that reads the image. dense: of the layers whose size does not depend on the image's, the last
-    one included. last: of the layer whose size is the number of classes.
+    one included. last: of the layer whose size is the number of classes. stride: the maps of a size that is a multiple
+    of it are as many times smaller in every layer; None if only its own size is known.
     """
 
     height: int
@@ -31,6 +31,7 @@ class NetworkCount:
     first: int
     dense: int
     last: int
+    stride: int | None = None
     channels: int = 3
 
 
@@ -43,16 +44,20 @@ NETWORKS = {
         dense=256 * 6 * 6 * 4096 + 4096 * 4096 + 4096 * 1000,
         last=4096 * 1000,
     ),
-    "resnet18": NetworkCount(224, 224, 1000, 1_814_073_344, first=STEM, dense=512 * 1000, last=512 * 1000),
-    "resnet50": NetworkCount(224, 224, 1000, 4_089_184_256, first=STEM, dense=2048 * 1000, last=2048 * 1000),
-    "densenet121": NetworkCount(224, 224, 1000, 2_834_161_664, first=STEM, dense=1024 * 1000, last=1024 * 1000),
+    "resnet18": NetworkCount(224, 224, 1000, 1_814_073_344, first=STEM, dense=512 * 1000, last=512 * 1000, stride=32),
+    "resnet50": NetworkCount(224, 224, 1000, 4_089_184_256, first=STEM, dense=2048 * 1000, last=2048 * 1000, stride=32),
+    "densenet121": NetworkCount(
+        224, 224, 1000, 2_834_161_664, first=STEM, dense=1024 * 1000, last=1024 * 1000, stride=32
+    ),
     "inception_v3": NetworkCount(
         *(299, 299, 1000, 5_713_216_096), first=3 * 3 * 3 * 32 * 149 * 149, dense=2048 * 1000, last=2048 * 1000
     ),
     "vit_b16": NetworkCount(
         *(224, 224, 1000, 17_563_828_224), first=16 * 16 * 3 * 768 * 14 * 14, dense=768 * 1000, last=768 * 1000
     ),
-    "resnet44": NetworkCount(32, 32, 10, 97_174_144, first=3 * 3 * 3 * 16 * 32 * 32, dense=64 * 10, last=64 * 10),
+    "resnet44": NetworkCount(
+        32, 32, 10, 97_174_144, first=3 * 3 * 3 * 16 * 32 * 32, dense=64 * 10, last=64 * 10, stride=4
+    ),
 }
 
 
@@ -68,6 +73,9 @@ def count_multiply_adds(spec: dict, image_shape: Sequence[int], num_classes: int
     height, width, channels = image_shape
     if size := (spec.get("random_resized_crop") or {}).get("size") or spec.get("crop"):
         height, width = size
+    is_multiple = network.stride is not None and height % network.stride == width % network.stride == 0
+    if (height, width) != (network.height, network.width) and not is_multiple:
+        return None
     pixels = height * width / (network.height * network.width)
     inner = network.total - network.first - network.dense
     first, last = network.first * channels / network.channels, network.last * num_classes / network.num_classes

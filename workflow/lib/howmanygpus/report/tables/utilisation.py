@@ -37,7 +37,6 @@ from howmanygpus.report.telemetry import HOST, find_problem, is_cpu, is_gpu, lac
 
 READS = ("results",)
 IS_MERGED = True
-IN_REPORT = True
 COLUMNS = (
     *IDENTITY,
     *("utilisation_frac", "utilisation_frac_lowest", "utilisation_frac_highest", "memory_gib_highest"),
@@ -84,37 +83,57 @@ class MeasuredTime:
 
 
 @dataclass(frozen=True)
+class Series:
+    """The samples of one device that have a column, as arrays.
+
+    weights: seconds since the sample before, which a sample tells about. inside: whether it is in a measured window.
+    """
+
+    times: np.ndarray
+    values: np.ndarray
+    weights: np.ndarray
+    inside: np.ndarray
+
+    @property
+    def measured(self) -> np.ndarray:
+        return self.values[self.inside]
+
+    def compute_mean(self) -> float:
+        """Return the mean of the measured values; nan without any."""
+        return float(np.average(self.measured, weights=self.weights[self.inside])) if self.inside.any() else np.nan
+
+
+@dataclass(frozen=True)
 class DeviceSamples:
     """The samples of one device or host of a run, and the run's measured time."""
 
     rows: pd.DataFrame
     measured: MeasuredTime
 
-    def select(self, column: str) -> pd.DataFrame:
-        """Return time, value, weight, and whether they are measured, of the samples that have a column.
-
-        A sample tells about the time since the one before, which is its weight.
-        """
-        known = self.rows[["time_s", column]].dropna()
-        times = known["time_s"].to_numpy()
+    def select(self, column: str) -> Series:
+        known = self.rows[column].notna().to_numpy()
+        times, values = (self.rows[name].to_numpy()[known] for name in ("time_s", column))
         gaps = np.diff(times)
         weights = np.concatenate([[np.median(gaps) if len(gaps) else 1.0], gaps])[: len(times)]
-        inside = self.measured.contains(times) if len(times) else np.zeros(0, bool)
-        return pd.DataFrame({"time_s": times, "value": known[column].to_numpy(), "weight": weights, "inside": inside})
+        return Series(times, values, weights, self.measured.contains(times))
 
     def compute_mean(self, column: str) -> float:
         """Return the mean of a column in the measured windows; nan if no sample has it."""
-        return _compute_mean(self.select(column))
+        return self.select(column).compute_mean()
 
     def find_ends(self, column: str) -> tuple[float, float]:
         """Return the first and the last value of a column in the measured windows; nan without any."""
-        values = self.select(column).query("inside")["value"]
-        return (values.iloc[0], values.iloc[-1]) if len(values) else (np.nan, np.nan)
+        values = self.select(column).measured
+        return (values[0], values[-1]) if len(values) else (np.nan, np.nan)
 
-    def select_reasons(self) -> pd.DataFrame:
-        """Return the samples that tell whether clocks were lower, as `select` does, with a set of words as value."""
+    def find_slowdowns(self) -> tuple[float, set[str]]:
+        """Return the share of measured time in which clocks were lower for one of the reasons SLOWED, and which."""
         known = DeviceSamples(self.rows[self.rows["sm_clock_mhz"].notna()], self.measured).select("throttle_reasons")
-        return known.assign(value=[SLOWED & set(words.split()) for words in known["value"]])
+        codes, texts = pd.factorize(known.values)
+        reasons = [SLOWED & set(text.split()) for text in texts]
+        is_slowed = np.array([bool(words) for words in reasons], bool)[codes]
+        seen = {word for code in np.unique(codes[known.inside]) for word in reasons[code]}
+        return Series(known.times, is_slowed, known.weights, known.inside).compute_mean(), seen
 
     def compute_energy_j(self) -> float:
         """Return the energy of the measured windows by the device's counter; nan if it does not tell.
@@ -122,20 +141,14 @@ class DeviceSamples:
         What lies before its first or after its last sample is taken to be like the rest.
         """
         counter = self.select("energy_j")
-        if len(counter) < 2 or (counter["value"].diff() < 0).any():
+        if len(counter.values) < 2 or (np.diff(counter.values) < 0).any():
             return np.nan
-        first, last = counter["time_s"].iloc[[0, -1]]
-        begins, ends = (np.clip(times, first, last) for times in (self.measured.begins, self.measured.ends))
+        begins, ends = (np.clip(times, *counter.times[[0, -1]]) for times in (self.measured.begins, self.measured.ends))
         covered_s = float((ends - begins).sum())
         if covered_s < COVERED_FRAC * self.measured.seconds:
             return np.nan
-        energies = [np.interp(times, counter["time_s"], counter["value"]) for times in (begins, ends)]
-        return float((energies[1] - energies[0]).sum()) * self.measured.seconds / covered_s
-
-
-def _compute_mean(selected: pd.DataFrame) -> float:
-    inside = selected[selected["inside"]]
-    return float(np.average(inside["value"], weights=inside["weight"])) if len(inside) else np.nan
+        first, last = (np.interp(times, counter.times, counter.values) for times in (begins, ends))
+        return float((last - first).sum()) * self.measured.seconds / covered_s
 
 
 def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
@@ -175,7 +188,7 @@ def describe_samples(samples: pd.DataFrame, measured: MeasuredTime, record: dict
     }
     if on_cpu:
         return row | describe_energy(hosts, record["spec"]["num_nodes"], "processors", measured)
-    if not samples["device"].str.startswith("MIG-").any():
+    if not any(name.startswith("MIG-") for name in samples["device"].unique()):
         row |= describe_energy(devices, record["spec"]["num_gpus"], "counter", measured)
     return row | describe_clocks(devices, record)
 
@@ -216,9 +229,9 @@ def describe_clocks(gpus: list[DeviceSamples], record: dict) -> dict[str, Any]:
         row |= {f"{column}_begin": _mean(begin for begin, _ in ends), f"{column}_end": _mean(end for _, end in ends)}
     if lacks(record, "throttle_reasons"):
         return row
-    selected = [gpu.select_reasons() for gpu in gpus]
-    shares = [_compute_mean(each.assign(value=each["value"].astype(bool))) for each in selected]
-    seen = set().union(*(words for each in selected for words in each.query("inside")["value"]))
+    found = [gpu.find_slowdowns() for gpu in gpus]
+    shares = [share for share, _ in found]
+    seen = set().union(*(words for _, words in found))
     row |= {"throttled_frac": _mean(shares), "throttle_reasons": " ".join(sorted(seen)) or None}
     if seen:
         most = int(np.nanargmax(shares))
