@@ -3,6 +3,7 @@
 import json
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
@@ -80,6 +81,17 @@ def test_a_tie_names_all_and_goes_on_with_the_fewest_devices():
     )
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_all_whose_repeats_overlap_with_those_of_the_best_tie_with_it(seed):
+    """Three repeats on each side are told apart if their ranges do not overlap."""
+    generator = np.random.default_rng(seed)
+    rates = {name: generator.uniform(90, 100) * generator.lognormal(0, 0.02, 3) for name in "abcdefg"}
+    best = max(rates.values(), key=np.median)
+    num_tied = sum(own.max() >= best.min() for own in rates.values())
+    line = find_line(write_answer(*[row for name in rates for row in repeat(1, name, spread=rates[name])]), "Highest")
+    assert 1 < num_tied < len(rates) and f"a tie of {num_tied} configurations" in line
+
+
 def test_a_clear_winner_is_named_alone():
     text = write_answer(*repeat(100), *repeat(195, num_gpus=2), *repeat(370, num_gpus=4))
     line = find_line(text, "Highest throughput: a on 4 cpu devices x 8 images: 370 images/s (median of 3 repeats")
@@ -87,7 +99,8 @@ def test_a_clear_winner_is_named_alone():
 
 
 def test_a_tie_is_said_as_a_tie_in_all_places():
-    text = write_answer(*repeat(100, "a", train_s=2.0), *repeat(101, "b", train_s=1.99), *repeat(60, "c", train_s=3))
+    tied = [*repeat(100, "a", train_s=2.0), *repeat(101, "b", train_s=1.99)]
+    text = write_answer(*tied, *repeat(60, "c", train_s=3), *repeat(80, "a", num_gpus=2, train_s=2.5))
     for start in ("Fastest", "Highest throughput", "Cheapest"):
         line = find_line(text, start)
         assert says(line, "tie of 2", "a on 1", "b on 1"), line
@@ -154,6 +167,16 @@ def test_no_speedup_is_claimed_over_a_disturbed_baseline(num_disturbed):
         line, "own rate on 1 device is not known", f"{num_disturbed} of 3 repeats", "3.80", "2 of linear scaling"
     )
     assert "That is" not in line
+
+
+def test_a_speedup_that_repeats_do_not_show_is_doubted():
+    """The configuration on one device has a failed repeat, so that it is no winner and in no tie."""
+    rows = [*repeat(100, spread=(0.97, 1.03)), {"framework": "a", "status": "crashed"}, *repeat(104, num_gpus=2)]
+    line = find_line(write_answer(*rows), "Highest throughput: a on 2 cpu devices")
+    assert "That is 1.04 times its own rate on 1 device" in line
+    assert "The repeats do not tell it from no speed-up." in line
+    rows[-3:] = repeat(150, num_gpus=2)
+    assert "no speed-up" not in find_line(write_answer(*rows), "Highest throughput: a on 2")
 
 
 def test_a_baseline_with_one_disturbed_repeat_is_doubted():

@@ -47,15 +47,15 @@ def test_the_interval_of_a_median_has_its_level(num, population):
 
 
 @pytest.mark.parametrize("population", POPULATIONS)
-@pytest.mark.parametrize(("num", "other"), [(2, 2), (3, 3), (3, 5), (5, 5), (10, 10), (6, 4)])
+@pytest.mark.parametrize(("num", "other"), [(2, 2), (3, 3), (4, 4), (5, 5), (10, 10), (3, 10)])
 def test_the_interval_of_a_ratio_has_nearly_its_level(num, other, population):
-    """The bootstrap is approximate; at most 3 % of its intervals too many miss the ratio."""
+    """The bootstrap is approximate; at most 4 % of its intervals too many miss the ratio."""
     generator = np.random.default_rng(num + other)
     above = 1.9 * POPULATIONS[population](generator, (TRIALS, num))
     below = POPULATIONS[population](generator, (TRIALS, other))
     low, high = np.array([ratio_interval(*sides) for sides in zip(above, below, strict=True)]).T
     held = np.mean((low <= 1.9) & (high >= 1.9))
-    assert ratio_level(num, other) - 0.03 - ROUNDS <= held
+    assert ratio_level(num, other) - 0.04 - ROUNDS <= held
 
 
 def test_the_interval_of_a_ratio_is_that_of_all_resamples():

@@ -59,14 +59,17 @@ def test_the_comparison_of_inputs_marks_the_input_whose_run_was_disturbed():
     assert any(RING_NOTE in axes.get_xlabel() for axes in figure.axes)
 
 
-def test_the_grid_counts_disturbed_runs_and_marks_losses_that_are_apart():
+def test_the_grid_counts_disturbed_runs_and_outliers_and_marks_losses_that_are_apart():
     def change(table):
         disturb_one(table)
         table["trajectory"], table["trajectory_limit"] = 3e-7, 1e-3
         table.loc[table["framework"] == "a", "trajectory"] = 0.02
+        table["is_outlier"] = table["disturbed"] & (table["variant"] == "best")
 
     figure = draw_after("run_grid", change)
     texts = [text.get_text() for text in figure.axes[0].texts]
+    assert "2 of 2\n1 disturbed\n1 outlier\nloss 3e-07" in texts
+    assert "1 outlier (e.g. results/runs/b): the rate is far from those of the other repeats" in texts
     assert "2 of 2\n1 disturbed\nloss 3e-07" in texts and "2 of 2\nlosses apart\nloss 2e-02" in texts
     assert any(text.startswith("red edge: 2 of 18 runs were disturbed") for text in texts)
     assert any(

@@ -46,6 +46,7 @@ def test_five_repeats_are_judged_by_their_own_scatter():
 def test_three_repeats_are_judged_by_the_scatter_of_the_other_configurations():
     assert flag(a=[100, 101, 90], **draw_others(4))["a"] == [False, False, True]
     assert flag(a=[100, 101, 90], **draw_others(4, sigma=0.05))["a"] == [False, False, False]
+    assert flag(a=[100, 101, 90], **draw_others(3))["a"] == [None] * 3, "its own pairs do not count"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,14 @@ SMALLEST_CONTRAST = 4.5
 def make_runs(num_columns: int, num_repeats: int) -> pd.DataFrame:
     """Return runs of all statuses, whose cells have all lines that a cell can have, and one with losses apart."""
     run = make_tables(*GRIDS["complete"])["runs"].iloc[[0]].astype(object)
-    run = run.assign(disturbed=True, trajectory=1e-7, trajectory_limit=1e-3, protocol="no fair comparison", reason="it")
+    run = run.assign(
+        disturbed=True,
+        is_outlier=True,
+        trajectory=1e-7,
+        trajectory_limit=1e-3,
+        protocol="no fair comparison",
+        reason="it",
+    )
     rows = [run.assign(framework="a", status="completed", num_gpus=2**column) for column in range(num_columns)]
     rows += [run.assign(framework=f"framework {status}", status=status) for status in STATUSES]
     rows += [run.assign(framework="apart", status="completed", trajectory=0.1)]

@@ -27,7 +27,8 @@ class Drift:
     """Trend of the rates of a study.
 
     correlation: Spearman's, of relative rates and starts, nan if all are equal. p: two-sided. change: relative change
-    of the rates from the first to the last start, by the median slope of all pairs of repeats (Theil and Sen).
+    of the rates from the first to the last start, by the median slope of all pairs of repeats (Theil and Sen). hours:
+    from the first to the last start.
     """
 
     correlation: float
@@ -76,6 +77,11 @@ def measure_drift(rates: pd.DataFrame) -> Drift | None:
     as_far = int((np.abs(exchanged @ by_time) >= abs(observed) - 1e-9 * scale).sum())
     p = (as_far + 1) / (NUM_EXCHANGES + 1)
     return Drift(float(observed / scale), p, float(np.expm1(np.median(slopes) * span)), span, num)
+
+
+def choose_unit(hours: float) -> tuple[str, int]:
+    """Return the unit in which a study of this length is shown, and the number of units per hour."""
+    return ("hours", 1) if hours >= 1 else ("minutes", 60)
 
 
 def describe_drift(drift: Drift) -> str:

@@ -21,11 +21,12 @@ import pandas as pd
 
 from howmanygpus.report.intervals import FEWEST, LEVEL, ratio_interval, ratio_level
 
+Values = Sequence[float] | np.ndarray
 SURE_LEVEL = 0.9
 """Level of the interval of a ratio, reached by three repeats on each side, from which on it decides alone."""
 
 
-def measure_scatter(samples: Iterable[Sequence[float]]) -> float:
+def measure_scatter(samples: Iterable[Values]) -> float:
     """Return the factor within which repeats of one configuration usually are; nan without any repeats.
 
     samples: the values of each configuration. Below 19 configurations with repeats, it is the largest of their ranges.
@@ -36,7 +37,7 @@ def measure_scatter(samples: Iterable[Sequence[float]]) -> float:
     return float(np.exp(ranges[min(ceil((len(ranges) + 1) * LEVEL), len(ranges)) - 1]))
 
 
-def are_told_apart(one: Sequence[float], other: Sequence[float], scatter: float) -> bool:
+def are_told_apart(one: Values, other: Values, scatter: float) -> bool:
     """Return whether the repeats of two configurations tell them apart. scatter: of the study, or nan."""
     low, high = ratio_interval(one, other)
     if ratio_level(len(one), len(other)) >= SURE_LEVEL:
@@ -46,7 +47,7 @@ def are_told_apart(one: Sequence[float], other: Sequence[float], scatter: float)
         return bool(max(ratio, np.divide(1, ratio)) > scatter) and not low <= 1 <= high
 
 
-def group_ties(samples: Sequence[Sequence[float]], scatter: float, better: str = "higher") -> list[int]:
+def group_ties(samples: Sequence[Values], scatter: float, better: str = "higher") -> list[int]:
     """Return the number of each configuration's group, from 1 for the best.
 
     samples: the values of each configuration, at least one each; scatter: as measure_scatter returns it for the study.

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from howmanygpus.report.answer.names import add_series, name_configuration
-from howmanygpus.report.drift import compute_relative_rates, describe_drift, measure_drift
+from howmanygpus.report.drift import choose_unit, compute_relative_rates, describe_drift, measure_drift
 from howmanygpus.report.outliers import CONFIGURATION
 from howmanygpus.report.rows import choose_inputs
 
@@ -35,9 +35,9 @@ def describe_trend(runs: pd.DataFrame) -> str:
     drift = measure_drift(compute_relative_rates(choose_inputs(runs)))
     if drift is None or not drift.is_trend:
         return ""
-    change = "rose" if drift.change > 0 else "fell"
+    change, (unit, per_hour) = "rose" if drift.change > 0 else "fell", choose_unit(drift.hours)
     return (
-        f"Rates {change} by {abs(drift.change):.1%} in the {drift.hours:.2g} hours of the study "
+        f"Rates {change} by {abs(drift.change):.1%} in the {drift.hours * per_hour:.2g} {unit} of the study "
         f"({describe_drift(drift)}; figure drift): the machine changed, and configurations that ran at other times "
         "are not quite comparable."
     )

@@ -14,6 +14,7 @@ from howmanygpus.report.answer.ties import Repeats, describe_best
 from howmanygpus.report.rows import name_count
 from howmanygpus.report.tables.scaling import CURVE
 
+FIXED = ["scaling_mode", "fixed_batch_size"]
 ABOVE_LINEAR = 1.05
 """Ratio to linear scaling from which on a speed-up without an interval is above it."""
 
@@ -59,7 +60,7 @@ def describe_baselines(best: pd.Series, scaling: pd.DataFrame, repeats: Repeats)
     rate, the fastest first.
     """
     parts, doubts = [], []
-    on_curve = scaling[(scaling[[*CURVE, *_FIXED]] == best[[*CURVE, *_FIXED]]).all(axis=1)]
+    on_curve = scaling[(scaling[[*CURVE, *FIXED]] == best[[*CURVE, *FIXED]]).all(axis=1)]
     is_own = best["best_one_device"] == best["framework"]
     if np.isfinite(best["speedup"]) and best["num_gpus"] > best["baseline_num_gpus"]:
         is_base = on_curve["num_gpus"] == best["baseline_num_gpus"]
@@ -73,7 +74,7 @@ def describe_baselines(best: pd.Series, scaling: pd.DataFrame, repeats: Repeats)
         parts.append(part and f"{part})")
         doubts.append(doubt)
     if pd.notna(best["speedup_over_best"]) and best["num_gpus"] > 1 and not is_own:
-        others = [name for name in CURVE if name != "framework"] + _FIXED
+        others = [name for name in CURVE if name != "framework"] + FIXED
         alone = scaling[(scaling[others] == best[others]).all(axis=1) & (scaling["num_gpus"] == 1)]
         base = alone[(alone["framework"] == best["best_one_device"]) & (alone["num_failed"] == 0)].iloc[0]
         part, doubt = _compare(best, base, "speedup_over_best", "the best rate on one device", repeats)
@@ -81,9 +82,6 @@ def describe_baselines(best: pd.Series, scaling: pd.DataFrame, repeats: Repeats)
         doubts.append(doubt)
     claims = [part for part in parts if part]
     return (f" That is {', and '.join(claims)}." if claims else "") + "".join(doubts)
-
-
-_FIXED = ["scaling_mode", "fixed_batch_size"]
 
 
 def _compare(best: pd.Series, base: pd.Series, column: str, where: str, repeats: Repeats) -> tuple[str, str]:
@@ -100,18 +98,19 @@ def _compare(best: pd.Series, base: pd.Series, column: str, where: str, repeats:
     if 2 * disturbed >= done:
         above = f", more than the {linear:g} of linear scaling" if is_above else ""
         return "", (
-            f" The speed-up over {where} is not known, because other work disturbed {which} of that run, which would "
-            f"make it {speedup:.2f}{above}."
+            f" The speed-up over {where} is not known, because other work disturbed {which} there; by their rates it "
+            f"would be {speedup:.2f}{above}."
         )
     interval = repeats.describe_interval(best, base, low, high)
     part = f"{speedup:.2f} times {where} (of {base['images_per_s_median']:,.0f} images/s{interval}"
     doubt = f" Other work disturbed {which} behind {where}." if disturbed else ""
-    if np.isfinite(low) and low <= 1 <= high:
+    if not repeats.tell_nothing and not repeats.are_told_apart(best, base):
         doubt += " The repeats do not tell it from no speed-up."
     if is_above:
         doubt += (
-            f" That is above linear scaling ({linear:g}): something slowed that run, or the work of each device became"
-            " less or fitted its caches better."
+            f" {speedup:.2f} is above linear scaling ({linear:g}): something slowed the run on"
+            f" {name_count(base['num_gpus'], 'device')}, or the work of each device became less or fitted its caches"
+            " better."
         )
     return part, doubt
 

@@ -31,8 +31,8 @@ class Repeats:
         if self.tell_nothing:
             return candidates.iloc[:1]
         samples = [self._get(row) for _, row in candidates.iterrows()]
-        groups = np.array(group_ties(samples, self.scatter, better))
-        return candidates[groups == groups[0]].sort_values("num_gpus", kind="stable")
+        groups = group_ties(samples, self.scatter, better)
+        return candidates[[group == 1 for group in groups]].sort_values("num_gpus", kind="stable")
 
     def are_told_apart(self, one: pd.Series, other: pd.Series) -> bool:
         """Return whether the repeats of two rows' configurations tell them apart."""

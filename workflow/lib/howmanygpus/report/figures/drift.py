@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from howmanygpus.report.drift import compute_relative_rates, describe_drift, measure_drift
+from howmanygpus.report.drift import choose_unit, compute_relative_rates, describe_drift, measure_drift
 from howmanygpus.report.rows import choose_inputs, name_series
 from howmanygpus.report.style import (
     GREY,
@@ -27,19 +27,20 @@ def draw(runs: pd.DataFrame) -> Figure:
     drift = measure_drift(rates)
     if drift is None:
         return draw_empty_figure(f"No configuration has a rate in two repeats; {SEE_GRID}.")
-    rates = rates.assign(series=name_series(rates))
+    unit, per_hour = choose_unit(drift.hours)
+    rates = rates.assign(series=name_series(rates), since=rates["hours"] * per_hour)
     styles = choose_styles(rates["series"])
     figure, (axes,) = make_panels(["rate over the median of the configuration"], panel_size=(8.0, 3.8))
     axes.axhline(1, color=GREY, linewidth=1)
     ends = {}
     for series, points in rates.groupby("series"):
         look = {key: styles[series][key] for key in ("color", "marker", "markersize")}
-        axes.plot(points["hours"], points["relative_rate"], linestyle="none", alpha=0.8, **look)
-        ends[series] = (points["hours"].iloc[-1], points["relative_rate"].iloc[-1], look["color"])
-    axes.set_xlabel("hours since the first run")
+        axes.plot(points["since"], points["relative_rate"], linestyle="none", alpha=0.8, **look)
+        ends[series] = (points["since"].iloc[-1], points["relative_rate"].iloc[-1], look["color"])
+    axes.set_xlabel(f"{unit} since the first run")
     axes.set_ylabel("relative rate")
-    mark_outliers(axes, rates["hours"], rates["relative_rate"], rates["is_outlier"])
-    mark_disturbed(axes, rates["hours"], rates["relative_rate"], rates["disturbed"].eq(True))
+    mark_outliers(axes, rates["since"], rates["relative_rate"], rates["is_outlier"])
+    mark_disturbed(axes, rates["since"], rates["relative_rate"], rates["disturbed"].eq(True))
     add_note(axes, f"{'a trend' if drift.is_trend else 'no trend'}: {describe_drift(drift)}")
     label_lines(axes, ends)
     return figure

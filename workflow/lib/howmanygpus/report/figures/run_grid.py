@@ -102,6 +102,8 @@ def write_lines(configuration: pd.DataFrame) -> list[str]:
     )
     status, differences = find_status(configuration), configuration["trajectory"].dropna().astype(float)
     lines = [f"{done} of {len(configuration)}", *[f"{disturbed} disturbed"] * (disturbed > 0)]
+    if outliers := int(configuration["is_outlier"].eq(True).sum()):
+        lines.append(name_count(outliers, "outlier"))
     lines += [] if status == "completed" else [status.replace("_", " ")]
     lines += [f"loss {differences.max():.0e}"] if len(differences) else []
     lines += [UNFAIR] if configuration["protocol"].notna().any() else []
@@ -113,7 +115,7 @@ def list_reasons(runs: pd.DataFrame) -> list[str]:
     other = runs[runs["status"] != "completed"]
     # A column without any text has numbers.
     other = other.assign(reason=other["reason"].astype(object).fillna(""))
-    lines = [*list_disturbed(runs), *list_unfair(runs)]
+    lines = [*list_disturbed(runs), *list_outliers(runs), *list_unfair(runs)]
     other = other.assign(reason=other["reason"].where(other["status"] != LOSSES_DIFFER, LOSSES_DIFFER_TEXT))
     for (status, reason), group in other.groupby(["status", "reason"], sort=False):
         run = group.iloc[0]
@@ -134,6 +136,15 @@ def list_unfair(runs: pd.DataFrame) -> list[tuple[int, list[str]]]:
         (len(own), [f"{variant}, {name_count(len(own), 'run')}: {text}"])
         for (variant, text), own in runs[runs["protocol"].notna()].groupby(["variant", "protocol"], sort=False)
     ]
+
+
+def list_outliers(runs: pd.DataFrame) -> list[tuple[int, list[str]]]:
+    """Return the number of outliers and a line that says what they are, with a folder; empty without outliers."""
+    folders = runs.loc[runs["is_outlier"].eq(True), "run_dir"]
+    if folders.empty:
+        return []
+    number = name_count(len(folders), "outlier")
+    return [(len(folders), [f"{number} (e.g. {folders.iloc[0]}): the rate is far from those of the other repeats"])]
 
 
 def list_disturbed(runs: pd.DataFrame) -> list[tuple[int, list[str]]]:
