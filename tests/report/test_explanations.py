@@ -304,3 +304,18 @@ def test_shares_are_never_forced_to_add_up():
     shares = compute_shares(groups, {"exchange": {END: 1, "end_alone": -1}})
     assert shares[LOSS].value == 0.5 and shares["exchange"].value == pytest.approx(0.6)
     assert shares[UNEXPLAINED].value == pytest.approx(-0.1)
+
+
+def test_input_that_bounds_both_ends_bends_no_curve_and_is_named(tmp_path):
+    row = explain(tmp_path, Truth(noise=0.01, worker_s=lambda run: 0.003))
+    assert row["sentence"].startswith("pytorch_ddp loses nothing") and pd.isna(row["causes"])
+    assert row["input_of_time_frac"] == pytest.approx(2 / 3, abs=SHARE)
+    assert "Input takes 6" in row["sentence"] and "as much at the baseline" in row["sentence"]
+    assert row["remedy"] == "loader_workers: 3 instead of 1, for which each device has 4 cores"
+
+
+def test_runs_without_evaluation_tell_what_it_costs(tmp_path):
+    truth = Truth(startup_s=0.5, evaluation_s=lambda run: 2.3)
+    row = explain(tmp_path, truth, Grid(repeats=2))
+    assert row["saved_without_evaluation_frac"] == pytest.approx(2.3 / (2.3 + 0.5 + 0.5 + 0.01 + 42 * 0.032), abs=0.01)
+    assert "runs without it take 49 % less" in row["wall_sentence"]

@@ -16,9 +16,14 @@ WALL_FRAC = 0.25
 """Part of the wall time from which evaluation, or start-up with the first step, gets a sentence."""
 RESERVE = 1.1
 """A loader whose workers could give this many times the rate that the devices want is not what they wait for."""
+PART_OF_WORKER = 0.05
+"""Part of a worker that no further worker is recommended for, because rates scatter."""
 IMAGE_FILES = ("png", "jpeg")
 THROTTLED_FRAC = 0.1
 """Share of the measured time from which a throttled device is named."""
+LEVEL_FRAC = 0.1
+"""Part of a device's time from which a part that does not bend the curve is named."""
+LEVELS = {"input": "input_of_time", "exchange": "exchange_of_time"}
 HIDDEN_FRAC = 0.05
 """Unexplained share from which the sentence says what is lost without each cause; causes may hide each other."""
 DIAGNOSE = "diagnose: true adds the runs with resident input and without exchange that would tell"
@@ -93,7 +98,7 @@ def explain(
         text = f"{place.line} loses nothing {within} at {place.at} ({write_share(loss)}{one})."
         if one:
             text = f"{place.line} loses no more {within} at {place.at} ({write_share(loss)}{one})."
-        return text + _describe_doubts(place, row, runs)
+        return text + _describe_levels(place, row, shares, shown) + _describe_doubts(place, row, runs)
     if loss.value > 0:
         head = f"{place.line} loses {write_share(loss)} at {place.at}{one}"
     else:
@@ -102,7 +107,26 @@ def explain(
             f"{place.line} gains {write_share(gain)} at {place.at}{one}: each device is faster than at the baseline, "
             f"{name_devices(place.base)} (superlinear). Of its loss, which is negative"
         )
-    return f"{head}{_list_causes(place, row, shares, shown, not_known)}{_describe_doubts(place, row, runs)}"
+    causes = _list_causes(place, row, shares, shown, not_known) + _describe_levels(place, row, shares, shown)
+    return f"{head}{causes}{_describe_doubts(place, row, runs)}"
+
+
+def find_levels(shares: Mapping[str, Share], shown: list[str]) -> list[str]:
+    """Return the parts that take much of a device's time at both ends, and therefore bend no curve."""
+    levels = {cause: shares[name] for cause, name in LEVELS.items() if name in shares and cause not in shown}
+    return [cause for cause, level in levels.items() if level.is_shown and level.value >= LEVEL_FRAC]
+
+
+def _describe_levels(place: Place, row: dict, shares: Mapping[str, Share], shown: list[str]) -> str:
+    text = ""
+    for cause in find_levels(shares, shown):
+        loader = _describe_loader(row) if cause == "input" else ""
+        part = f"{write_share(shares[LEVELS[cause]])} of the time at {place.at}{loader}"
+        text += f" {cause[0].upper()}{cause[1:]} takes {part}, and as much at the baseline, which bends no curve."
+    is_gain = shares[LOSS].is_shown and shares[LOSS].value < 0
+    if text and not shown and not is_gain and row["remedy"]:
+        text += f" Remedy for a higher rate: {row['remedy']}."
+    return text
 
 
 def _list_causes(
@@ -114,13 +138,13 @@ def _list_causes(
     parts = [f"{write_share(shares[name])} {_describe_cause(name, row, shares[name])}" for name in shown]
     rest = f"{write_share(shares[UNEXPLAINED])} unexplained"
     if not parts:
-        measured = " or ".join(name for name in shares if name not in (LOSS, UNEXPLAINED))
+        measured = " or ".join(name for name in shares if name not in (LOSS, UNEXPLAINED, *LEVELS.values()))
         parts.append(f"nothing to {measured} as far as its repeats show")
     text = f": {', '.join([*parts, rest])}"
     if not_known:
         text += f" ({'; '.join(not_known.values())})"
     text += f".{_describe_hidden(row, shares)}"
-    if row["remedy"]:
+    if row["remedy"] and (shown or shares[LOSS].value < 0):
         text += f" Remedy: {row['remedy']}."
     if not_known:
         text += f" {_recommend_controls(place, not_known)}"
@@ -188,15 +212,16 @@ def suggest(
 
     scaling: the table of that name. cores: of each device.
     """
-    if shares[LOSS].value < 0:
+    if shares[LOSS].is_shown and shares[LOSS].value < 0:
         return "repeat the disturbed runs of the baseline" if row["baseline_num_disturbed"] else None
-    if not shown or shares[shown[0]].value < 0:
+    causes = [name for name in shown if shares[name].value > 0] or find_levels(shares, shown)
+    if not causes:
         return None
-    cause = shown[0]
+    cause = causes[0]
     if cause == "input":
         return _suggest_input(row, end, scaling, cores)
     if cause == "exchange":
-        return _suggest_exchange(shares[cause], end, scaling)
+        return _suggest_exchange(shares[LEVELS[cause]], end, scaling)
     if cause == "imbalance":
         cooling = " and cooling or power of the throttled device" if is_throttled(row) else ""
         return f"another device or host for {name_process(row)}{cooling}"
@@ -213,7 +238,7 @@ def _suggest_input(row: dict, end: pd.Series, scaling: pd.DataFrame, cores: floa
         return f"prepared arrays (input arrays), which give {gain:.2g} times the rate here"
     if wanted is None or gives is None:
         return None
-    needed, workers = math.ceil(wanted / gives), int(row["loader_workers"])
+    needed, workers = math.ceil(wanted / gives - PART_OF_WORKER), int(row["loader_workers"])
     if gives * workers >= RESERVE * wanted:
         return None
     if cores is not None and workers < needed <= cores:
@@ -281,9 +306,10 @@ def explain_wall_time(place: Place, row: dict) -> str | None:
     if evaluation is not None and evaluation >= WALL_FRAC:
         before = row.get("baseline_evaluation_wall_frac")
         compared = "" if before is None else f" ({100 * before:.0f} % at {name_devices(place.base)})"
-        parts.append(
-            f"{100 * evaluation:.0f} % is evaluation{compared}, which a larger eval_every_epochs makes shorter"
-        )
+        saved = row.get("saved_without_evaluation_frac")
+        without = "" if saved is None else f"; runs without it take {100 * saved:.0f} % less"
+        remedy = "which a larger eval_every_epochs makes shorter"
+        parts.append(f"{100 * evaluation:.0f} % is evaluation{compared}, {remedy}{without}")
     if startup is not None and startup >= WALL_FRAC:
         parts.append(f"{100 * startup:.0f} % is start-up and first step, which a longer training pays once")
     if not parts:

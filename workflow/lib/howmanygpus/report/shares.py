@@ -41,11 +41,14 @@ class Share:
         return abs(self.value) >= NAMED_FRAC and (self.low > 0 or self.high < 0)
 
 
-def compute_shares(groups: Mapping[str, np.ndarray], causes: Mapping[str, Signs]) -> dict[str, Share]:
-    """Return the shares of the loss, of each cause and of what they leave unexplained.
+def compute_shares(
+    groups: Mapping[str, np.ndarray], causes: Mapping[str, Signs], parts: Mapping[str, Signs] | None = None
+) -> dict[str, Share]:
+    """Return the shares of the loss, of each cause and of what they leave unexplained, and of other parts of the time.
 
-    groups: device-seconds per image of each repeat, by the group's name, with at least END and BASE. The intervals are
-    those of a percentile bootstrap over the repeats of all groups.
+    groups: device-seconds per image of each repeat, by the group's name, with at least END and BASE. parts: signs of
+    parts of the time at the end, which explain no loss. The intervals are those of a percentile bootstrap over the
+    repeats of all groups.
     """
     signs: dict[str, dict[str, int]] = {LOSS: {END: 1, BASE: -1}} | {name: dict(own) for name, own in causes.items()}
     rest = dict(signs[LOSS])
@@ -53,6 +56,7 @@ def compute_shares(groups: Mapping[str, np.ndarray], causes: Mapping[str, Signs]
         for group, sign in own.items():
             rest[group] = rest.get(group, 0) - sign
     signs[UNEXPLAINED] = {group: sign for group, sign in rest.items() if sign}
+    signs |= {name: dict(own) for name, own in (parts or {}).items()}
     random = np.random.default_rng(SEED)
     medians = {name: float(np.median(values)) for name, values in groups.items()}
     resampled = {name: resample_medians(values, random) for name, values in groups.items()}

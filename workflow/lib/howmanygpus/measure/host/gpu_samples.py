@@ -13,25 +13,13 @@ from typing import Any
 import pynvml
 
 from howmanygpus.measure.host.counters import Counter
-from howmanygpus.measure.host.gpus import GIB, get_board
+from howmanygpus.measure.host.gpus import GIB, describe_throttle_reasons, get_board
 from howmanygpus.measure.host.samples import name_columns
 
 Read = Callable[[], Any]
 KIB, KB = 2**10, 1000
 ALL_LINKS = 2**32 - 1
 """Scope of a field of NVML with which it is the sum over all NVLinks (nvml.h)."""
-REASONS = {
-    1: "gpu_idle",
-    2: "applications_clocks_setting",
-    4: "sw_power_cap",
-    8: "hw_slowdown",
-    16: "sync_boost",
-    32: "sw_thermal_slowdown",
-    64: "hw_thermal_slowdown",
-    128: "hw_power_brake_slowdown",
-    256: "display_clock_setting",
-}
-"""Why clocks are below their highest, by bit (nvmlClocksEventReasons)."""
 OWN = ("utilisation_frac", "memory_gib")
 """Columns that NVML has of a part itself."""
 NEVER_GIVEN = (
@@ -62,10 +50,6 @@ def read_field(board: Any, number: int, scope: int = 0) -> tuple[int, int]:
 def read_instant_power(board: Any) -> float:
     """Return the power in W. nvmlDeviceGetPowerUsage is a mean over one second on Ampere and later."""
     return read_field(board, pynvml.NVML_FI_DEV_POWER_INSTANT)[0] / 1000
-
-
-def describe_reasons(bits: int) -> str:
-    return " ".join(word for bit, word in REASONS.items() if bits & bit)
 
 
 class CounterRate:
@@ -103,9 +87,9 @@ def list_fast_reads(board: Any) -> dict[str, list[Read]]:
         "power_w": [lambda: read_instant_power(board), lambda: pynvml.nvmlDeviceGetPowerUsage(board) / 1000],
         "sm_clock_mhz": [lambda: pynvml.nvmlDeviceGetClockInfo(board, pynvml.NVML_CLOCK_SM)],
         "throttle_reasons": [
-            lambda: describe_reasons(pynvml.nvmlDeviceGetCurrentClocksEventReasons(board)),
+            lambda: describe_throttle_reasons(pynvml.nvmlDeviceGetCurrentClocksEventReasons(board)),
             # The same before driver 535.
-            lambda: describe_reasons(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(board)),
+            lambda: describe_throttle_reasons(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(board)),
         ],
     }
 

@@ -3,6 +3,7 @@
 import os
 from contextlib import suppress
 from itertools import combinations
+from typing import Any
 
 import pynvml
 
@@ -18,6 +19,18 @@ LINKS = {
     pynvml.NVML_TOPOLOGY_SYSTEM: "several NUMA nodes",
 }
 """Nearest common ancestor of two GPUs (nvmlGpuTopologyLevel_t)."""
+THROTTLE_REASONS = {
+    pynvml.nvmlClocksThrottleReasonGpuIdle: "gpu_idle",
+    pynvml.nvmlClocksThrottleReasonApplicationsClocksSetting: "applications_clocks_setting",
+    pynvml.nvmlClocksThrottleReasonSwPowerCap: "sw_power_cap",
+    pynvml.nvmlClocksThrottleReasonHwSlowdown: "hw_slowdown",
+    pynvml.nvmlClocksThrottleReasonSyncBoost: "sync_boost",
+    pynvml.nvmlClocksThrottleReasonSwThermalSlowdown: "sw_thermal_slowdown",
+    pynvml.nvmlClocksThrottleReasonHwThermalSlowdown: "hw_thermal_slowdown",
+    pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown: "hw_power_brake_slowdown",
+    pynvml.nvmlClocksThrottleReasonDisplayClockSetting: "display_clock_setting",
+}
+"""Reasons for which a GPU's clocks are below their maximum (nvmlClocksEventReasons)."""
 
 
 def list_gpu_uuids() -> list[str]:
@@ -147,3 +160,18 @@ def describe_links(uuids: list[str]) -> list[dict]:
             link = "NVLink" if status == pynvml.NVML_P2P_STATUS_OK else link
         found.append({"gpus": [first, second], "link": link})
     return found
+
+
+def describe_throttle_reasons(bits: int) -> str:
+    """Write NVML's bits as words, such as `sw_power_cap hw_slowdown`."""
+    return " ".join(word for bit, word in THROTTLE_REASONS.items() if bits & bit)
+
+
+def read_throttle_reasons(board: Any) -> str:
+    """Return why a GPU's clocks are below their maximum."""
+    try:
+        bits = pynvml.nvmlDeviceGetCurrentClocksEventReasons(board)
+    except pynvml.NVMLError:
+        # The same in drivers before 535.
+        bits = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(board)
+    return describe_throttle_reasons(bits)

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pynvml
 
-from howmanygpus.measure.host.gpus import get_board
+from howmanygpus.measure.host.gpus import get_board, read_throttle_reasons
 from howmanygpus.measure.host.other_work import list_run_processes, read_busy_s, read_cpu_s
 from howmanygpus.surroundings.limits import compute_free_bytes, read_memory_bytes
 
@@ -31,18 +31,6 @@ MAX_SAMPLED_CORES = 8
 CPUFREQ = Path("/sys/devices/system/cpu")
 HOST = "host"
 """Name of the host in `missing`."""
-THROTTLE_REASONS = {
-    pynvml.nvmlClocksThrottleReasonGpuIdle: "gpu_idle",
-    pynvml.nvmlClocksThrottleReasonApplicationsClocksSetting: "applications_clocks_setting",
-    pynvml.nvmlClocksThrottleReasonSwPowerCap: "sw_power_cap",
-    pynvml.nvmlClocksThrottleReasonHwSlowdown: "hw_slowdown",
-    pynvml.nvmlClocksThrottleReasonSyncBoost: "sync_boost",
-    pynvml.nvmlClocksThrottleReasonSwThermalSlowdown: "sw_thermal_slowdown",
-    pynvml.nvmlClocksThrottleReasonHwThermalSlowdown: "hw_thermal_slowdown",
-    pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown: "hw_power_brake_slowdown",
-    pynvml.nvmlClocksThrottleReasonDisplayClockSetting: "display_clock_setting",
-}
-"""Reasons for which a GPU's clocks are below their maximum (nvmlClocksEventReasons)."""
 REFUSALS = (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError)
 """What NVML raises for a question that the device, the driver or the permissions do not answer."""
 
@@ -104,7 +92,7 @@ def drop_passing_reasons(gpu: dict[str, Any]) -> None:
     if "throttle_reasons" not in gpu:
         return
     with suppress(*REFUSALS):
-        now = read_reasons(get_board(gpu["uuid"])).split()
+        now = read_throttle_reasons(get_board(gpu["uuid"])).split()
         gpu["throttle_reasons"] = " ".join(word for word in gpu["throttle_reasons"].split() if word in now)
 
 
@@ -132,7 +120,7 @@ def list_questions(uuid: str) -> Iterator[tuple[tuple[str, ...], Callable[[], Se
     yield ("memory_clock_max_mhz",), lambda: [pynvml.nvmlDeviceGetMaxClockInfo(board(), memory)]
     yield ("sm_clock_set_mhz",), lambda: [pynvml.nvmlDeviceGetApplicationsClock(board(), sm)]
     yield ("sm_clock_default_mhz",), lambda: [pynvml.nvmlDeviceGetDefaultApplicationsClock(board(), sm)]
-    yield ("throttle_reasons",), lambda: [read_reasons(board())]
+    yield ("throttle_reasons",), lambda: [read_throttle_reasons(board())]
     yield ("power_w",), lambda: [pynvml.nvmlDeviceGetPowerUsage(board()) / 1000]
     yield ("power_limit_w",), lambda: [pynvml.nvmlDeviceGetEnforcedPowerLimit(board()) / 1000]
     yield ("power_limit_default_w",), lambda: [pynvml.nvmlDeviceGetPowerManagementDefaultLimit(board()) / 1000]
@@ -143,16 +131,6 @@ def list_questions(uuid: str) -> Iterator[tuple[tuple[str, ...], Callable[[], Se
     )
     yield ("pcie_width",), lambda: [pynvml.nvmlDeviceGetCurrPcieLinkWidth(board())]
     yield ("pcie_width_max",), lambda: [pynvml.nvmlDeviceGetMaxPcieLinkWidth(board())]
-
-
-def read_reasons(board) -> str:
-    """Return why a GPU's clocks are below their maximum, such as `sw_power_cap hw_slowdown`."""
-    try:
-        mask = pynvml.nvmlDeviceGetCurrentClocksEventReasons(board)
-    except pynvml.NVMLError:
-        # The same in drivers before 535.
-        mask = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(board)
-    return " ".join(word for bit, word in THROTTLE_REASONS.items() if mask & bit)
 
 
 def _describe_memory(memory) -> tuple[float, float]:

@@ -17,6 +17,7 @@ import pandas as pd
 from howmanygpus.measure.spec import RESIDENT
 from howmanygpus.report.controls import (
     CONFIGURATION,
+    NO_EVALUATION,
     NO_EXCHANGE,
     RESIDENT_INPUT,
     Repeats,
@@ -38,7 +39,8 @@ LINE = [*CURVE, "scaling_mode", "fixed_batch_size"]
 """Columns that are the same for a configuration and its baseline."""
 INPUT, EXCHANGE, IMBALANCE, BATCH = "input", "exchange", "imbalance", "batch"
 CAUSES = (INPUT, EXCHANGE, IMBALANCE, BATCH)
-SHARES = (LOSS, *CAUSES, UNEXPLAINED)
+LEVELS = (INPUT_LEVEL, EXCHANGE_LEVEL) = "input_of_time", "exchange_of_time"
+SHARES = (LOSS, *CAUSES, UNEXPLAINED, *LEVELS)
 CONTROLS, WAITS = "control runs", "waits for batches"
 COLUMNS = [
     *(*LINE, "curve", *CONFIGURATION, "baseline_num_gpus", "baseline_num_nodes"),
@@ -48,6 +50,7 @@ COLUMNS = [
     *("loss_with_resident_input_frac", "loss_without_exchange_frac", "slow_process", "slow_frac"),
     *("throttled_device", "throttled_frac", "throttle_reasons"),
     *("evaluation_wall_frac", "startup_wall_frac", "baseline_evaluation_wall_frac"),
+    "saved_without_evaluation_frac",
     *("causes", "not_known", "remedy", "sentence", "wall_sentence"),
 ]
 
@@ -56,13 +59,15 @@ COLUMNS = [
 class Evidence:
     """What the runs say about one configuration and its baseline.
 
-    groups: device-seconds per image of each repeat, see report.shares. causes: how these make up the costs. not_known:
-    why a cause has no share, by its name. doubtful: causes that are not to be named although they have a share. facts:
+    groups: device-seconds per image of each repeat, see report.shares. causes: how these make up the costs. levels: how
+    they make up what a part takes of the time at the end, also if it does not bend the curve. not_known: why a cause
+    has no share, by its name. doubtful: causes that are not to be named although they have a share. facts:
     other columns of the row.
     """
 
     groups: dict[str, np.ndarray] = field(default_factory=dict)
     causes: dict[str, Signs] = field(default_factory=dict)
+    levels: dict[str, Signs] = field(default_factory=dict)
     not_known: dict[str, str] = field(default_factory=dict)
     doubtful: set[str] = field(default_factory=set)
     facts: dict = field(default_factory=dict)
@@ -121,14 +126,14 @@ def describe(
         is_of_base = not base["num_repeats"]
         return row | {"sentence": name_missing(place, runs[is_of_base], is_of_base)}
     evidence = gather(end, base, repeats, bounds)
-    shares = compute_shares(evidence.groups, evidence.causes)
+    shares = compute_shares(evidence.groups, evidence.causes, evidence.levels)
     if not evidence.causes:
         del shares[UNEXPLAINED]
     for name, share in shares.items():
         row |= {f"{name}_frac": share.value, f"{name}_frac_low": share.low, f"{name}_frac_high": share.high}
     shown = [name for name in CAUSES if name in shares and shares[name].is_shown and name not in evidence.doubtful]
     shown.sort(key=lambda name: -abs(shares[name].value))
-    row |= evidence.facts | describe_wall_time(*runs) | describe_throttling(runs[0])
+    row |= evidence.facts | describe_wall_time(*runs, repeats.find(end, NO_EVALUATION)) | describe_throttling(runs[0])
     row |= {"causes": ", ".join(shown) or None, "not_known": "; ".join(evidence.not_known.values()) or None}
     cores = runs[0]["cores_per_device"].dropna()
     row["remedy"] = suggest(row, shares, shown, scaling, end, cores.iloc[0] if len(cores) else None)
@@ -180,6 +185,7 @@ def gather_input(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: R
     if all(len(each) for each in times.values()):
         signs = {END: 1, "end_resident": -1, BASE: -1, "base_resident": 1}
         evidence.add(INPUT, signs, **times)
+        evidence.levels[INPUT_LEVEL] = {END: 1, "end_resident": -1}
         evidence.facts["input_from"] = CONTROLS
         evidence.facts["loss_with_resident_input_frac"] = 1 - compare_medians(*times.values())
         return
@@ -187,6 +193,7 @@ def gather_input(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: R
     waits = {"end_wait": time_waits(repeats.find(end)), "base_wait": time_waits(repeats.find(base))}
     if all(len(each) for each in waits.values()):
         evidence.add(INPUT, {"end_wait": 1, "base_wait": -1}, **waits)
+        evidence.levels[INPUT_LEVEL] = {"end_wait": 1}
         evidence.facts["input_from"] = WAITS
         return
     evidence.not_known[INPUT] = explain_lack("with resident input", resident[lacking["num_gpus"]], lacking, repeats)
@@ -232,6 +239,7 @@ def gather_exchange(evidence: Evidence, end: pd.Series, base: pd.Series, repeats
             lacking = explain_lack("without exchange", alone, base, repeats)
     if lacking is None:
         evidence.add(EXCHANGE, signs, **times)
+        evidence.levels[EXCHANGE_LEVEL] = {END: 1, "end_alone": -1}
         base_times = times.get("base_alone", evidence.groups[BASE])
         evidence.facts["loss_without_exchange_frac"] = 1 - compare_medians(times["end_alone"], base_times)
     else:
@@ -304,8 +312,11 @@ def describe_throttling(runs: pd.DataFrame) -> dict:
     return found | {"throttle_reasons": worst["throttle_reasons"]}
 
 
-def describe_wall_time(end: pd.DataFrame, base: pd.DataFrame) -> dict:
-    """Return the parts of the wall time that are in no rate, as means over the repeats."""
+def describe_wall_time(end: pd.DataFrame, base: pd.DataFrame, unevaluated: pd.DataFrame) -> dict:
+    """Return the parts of the wall time that are in no rate, as means over the repeats.
+
+    unevaluated: the repeats without evaluation, which say what evaluation costs with all that it delays.
+    """
     parts = {}
     for name, runs in (("", end), ("baseline_", base)):
         known = runs[runs["wall_time_s"].notna() & runs["evaluation_s"].notna()]
@@ -315,4 +326,7 @@ def describe_wall_time(end: pd.DataFrame, base: pd.DataFrame) -> dict:
         parts[f"{name}evaluation_wall_frac"] = known["evaluation_s"].sum() / total
         if not name and known["startup_s"].notna().all():
             parts["startup_wall_frac"] = (known["startup_s"].sum() + known["first_step_s"].sum()) / total
+    walls = [(runs["wall_time_s"] / runs["images_seen"]).dropna().astype(float) for runs in (unevaluated, end)]
+    if len(walls[0]) and len(walls[1]):
+        parts["saved_without_evaluation_frac"] = 1 - walls[0].median() / walls[1].median()
     return parts
