@@ -143,6 +143,18 @@ def test_a_late_view_of_the_end_of_a_step_takes_no_gap_within_a_step(tmp_path, l
     assert window.gaps_s == pytest.approx([0.0002] * 4, abs=1e-6)
 
 
+def test_a_few_short_operators_do_not_end_a_gap(tmp_path):
+    steps = write_steps(tmp_path, STEPS)
+    slivers = [("main", "read", 0.0005, 0.0006), ("main", "cast", 0.02, 0.0201), ("main", "end", 0.0998, 0.0999)]
+    calls = {"cpu_op": repeat([*slivers, ("main", "conv", 0.03, 0.09)], STEPS)}
+    window = read_window(tmp_path, write_chrome(tmp_path, steps, calls), "cpu")
+    assert window.gaps_s == pytest.approx([0.04 - 0.0003] * 4)
+    # Steps whose work is short are no slivers of one long gap.
+    calls = {"cpu_op": repeat([("main", "conv", 0.03, 0.031)], STEPS)}
+    window = read_window(tmp_path, write_chrome(tmp_path, steps, calls), "cpu")
+    assert window.gaps_s == pytest.approx([0.099] * 4)
+
+
 def test_resident_input_is_never_waited_for(tmp_path):
     steps = write_steps(tmp_path, STEPS, has_input=False)
     window = read_window(tmp_path, write_chrome(tmp_path, steps, in_every_step({"cpu_op": ON_CPU})), "cpu")

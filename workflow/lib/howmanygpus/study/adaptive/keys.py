@@ -9,7 +9,7 @@ from howmanygpus.study.largest.sizes import MAX
 
 RULES = ("stop_below_efficiency", "budget_device_h", "train_best", "probe_steps")
 """Keys that decide which runs are done. They change no run, and tables only through the runs."""
-FOR_TRAINING = ("epochs", "steps", "repeats", "published", "deviations", "protocols")
+FOR_TRAINING = ("epochs", "steps", "repeats", "trace", "published", "deviations", "protocols")
 """Keys that a probe does not share with the runs that train."""
 PROBE = "_probe"
 """Suffix of the name of a study of probes."""
