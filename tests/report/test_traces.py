@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.patches import StepPatch
 
 from howmanygpus.config.schema import study_defaults
 from howmanygpus.report.figures import describe_figure, list_figures
@@ -269,9 +270,9 @@ def test_the_figure_has_a_strip_for_each_series_with_its_steps_and_waits(tmp_pat
     texts = [text.get_text() for text in axes.texts]
     assert "ran nothing 2%" in texts[0] and "gap 2 ms" in texts[0]
     assert "ran nothing 30%" in texts[1] and "gap 30 ms" in texts[1] and "step 0.1 s" in texts[1]
-    _, busy, waits = axes.containers[3:6]
-    assert np.sum([-bar.get_height() for bar in busy]) / figure_of_traces.STRIP / 80 == pytest.approx(0.7)
-    assert np.sum([bar.get_height() > 1e-6 for bar in waits]) == 4 * 6
+    *_, busy, waits = (patch.get_data() for patch in axes.patches if isinstance(patch, StepPatch))
+    assert np.mean(busy.baseline - busy.values) / figure_of_traces.STRIP == pytest.approx(0.7)
+    assert np.sum(waits.values > waits.baseline + 1e-6) == 4 * 6
     ends = axes.collections[1].get_segments()
     assert [segment[0][0] for segment in ends] == pytest.approx([0.25, 0.5, 0.75])
 
