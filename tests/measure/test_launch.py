@@ -1,6 +1,7 @@
 """The launcher gives the processes of a run their variables, and publishes their files."""
 
 import json
+import shutil
 import sysconfig
 import tempfile
 import threading
@@ -117,3 +118,18 @@ def test_a_run_that_the_parity_gate_forbids_is_refused(tmp_path, monkeypatch, ve
     options = dict(zip(command[3::2], command[4::2], strict=True))
     assert options["--parity"] == verdict and options["--deadline-s"] == "120"
     assert options.get("--refuse") == (f"loss: 1, allowed 0.1; see {file}" if is_refused else None)
+
+
+@pytest.mark.parametrize("has_trace", [True, False])
+def test_a_run_has_the_trace_of_its_own_attempt_or_none(tmp_path, has_trace):
+    attempt, run_dir = AttemptFolder(tmp_path / "attempts" / "1"), tmp_path / "run"
+    for folder, content in ((attempt.trace, "new"), (run_dir / "trace", "old")):
+        folder.mkdir(parents=True)
+        (folder / f"{content}.gz").write_text(content)
+    if not has_trace:
+        shutil.rmtree(attempt.trace)
+    for file in (attempt.telemetry, attempt.record):
+        file.touch()
+    publish(make_spec(), attempt, run_dir, make_run(make_spec()), RunModule("", dict, lambda spec, attempt: None))
+    assert [path.name for path in run_dir.glob("trace/*")] == (["new.gz"] if has_trace else [])
+    assert (run_dir / "run.json").exists() and not attempt.path.exists()

@@ -22,7 +22,7 @@ def find_colours_of_marks(axes) -> set[str]:
     """Find the colours of the visible lines, points and bars. Dotted lines are left out, as they only guide the eye."""
     lines = [(line.get_color(), line.get_xydata()) for line in axes.lines if line.get_linestyle() != ":"]
     points = [(collection.get_facecolor(), collection.get_offsets()) for collection in axes.collections]
-    bars = [(patch.get_facecolor(), [[patch.get_width(), patch.get_height()]]) for patch in axes.patches]
+    bars = [(patch.get_facecolor(), [patch.get_extents().size]) for patch in axes.patches]
     bars = [(colour, size) for colour, size in bars if np.all(size)]
     seen = [colour for colour, places in (*lines, *points, *bars) if np.isfinite(places).all(axis=1).any()]
     return {colour for colours in seen for colour in map(to_hex, to_rgba_array(colours))}

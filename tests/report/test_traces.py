@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.patches import StepPatch
 
 from howmanygpus.config.schema import study_defaults
 from howmanygpus.report.figures import describe_figure, list_figures
@@ -143,6 +144,18 @@ def test_a_late_view_of_the_end_of_a_step_takes_no_gap_within_a_step(tmp_path, l
     assert window.gaps_s == pytest.approx([0.0002] * 4, abs=1e-6)
 
 
+def test_a_few_short_operators_do_not_end_a_gap(tmp_path):
+    steps = write_steps(tmp_path, STEPS)
+    slivers = [("main", "read", 0.0005, 0.0006), ("main", "cast", 0.02, 0.0201), ("main", "end", 0.0998, 0.0999)]
+    calls = {"cpu_op": repeat([*slivers, ("main", "conv", 0.03, 0.09)], STEPS)}
+    window = read_window(tmp_path, write_chrome(tmp_path, steps, calls), "cpu")
+    assert window.gaps_s == pytest.approx([0.04 - 0.0003] * 4)
+    # Steps whose work is short are no slivers of one long gap.
+    calls = {"cpu_op": repeat([("main", "conv", 0.03, 0.031)], STEPS)}
+    window = read_window(tmp_path, write_chrome(tmp_path, steps, calls), "cpu")
+    assert window.gaps_s == pytest.approx([0.099] * 4)
+
+
 def test_resident_input_is_never_waited_for(tmp_path):
     steps = write_steps(tmp_path, STEPS, has_input=False)
     window = read_window(tmp_path, write_chrome(tmp_path, steps, in_every_step({"cpu_op": ON_CPU})), "cpu")
@@ -257,9 +270,9 @@ def test_the_figure_has_a_strip_for_each_series_with_its_steps_and_waits(tmp_pat
     texts = [text.get_text() for text in axes.texts]
     assert "ran nothing 2%" in texts[0] and "gap 2 ms" in texts[0]
     assert "ran nothing 30%" in texts[1] and "gap 30 ms" in texts[1] and "step 0.1 s" in texts[1]
-    _, busy, waits = axes.containers[3:6]
-    assert np.sum([-bar.get_height() for bar in busy]) / figure_of_traces.STRIP / 80 == pytest.approx(0.7)
-    assert np.sum([bar.get_height() > 1e-6 for bar in waits]) == 4 * 6
+    *_, busy, waits = (patch.get_data() for patch in axes.patches if isinstance(patch, StepPatch))
+    assert np.mean(busy.baseline - busy.values) / figure_of_traces.STRIP == pytest.approx(0.7)
+    assert np.sum(waits.values > waits.baseline + 1e-6) == 4 * 6
     ends = axes.collections[1].get_segments()
     assert [segment[0][0] for segment in ends] == pytest.approx([0.25, 0.5, 0.75])
 

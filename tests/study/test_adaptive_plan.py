@@ -130,6 +130,11 @@ def test_a_contradictory_study_is_refused(changes, message):
     assert str(error.value).startswith(message)
 
 
+def test_probes_are_not_traced():
+    plan = make_plan(train_best=1, trace=True)
+    assert [plan.studies[name].config["trace"] for name in ("small_probe", "small")] == [False, True]
+
+
 def test_the_name_of_the_probes_may_not_be_taken():
     studies = {"small": study(train_best=1), "small_probe": study()}
     with pytest.raises(ConfigError, match=r"studies.small.train_best: 1 makes a second study small_probe; rename"):

@@ -5,6 +5,7 @@ import textwrap
 
 import pytest
 
+from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.study.invalidation import code, syntax
 from project import ROOT
 
@@ -66,6 +67,16 @@ def test_a_run_depends_on_its_frameworks_own_loader_only_where_it_uses_it():
         "input/training_items.py",
         "input/workers.py",
     }
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_run_depends_on_its_frameworks_profiler_only_if_it_is_traced(framework):
+    """Chainer has none."""
+    family = FRAMEWORKS[framework].family
+    plain, traced = (
+        name_files(code.collect_training_code(framework, "small_cnn", is_traced=each)) for each in (False, True)
+    )
+    assert traced - plain == ({f"frameworks/{family}/profiler.py"} if family != "chainer" else set())
 
 
 def test_a_run_does_not_depend_on_planning_analysis_or_another_model():

@@ -14,8 +14,11 @@ from howmanygpus.report.traces.activity import Activity, Device, TraceError, inv
 
 LATE_S, LATE_FRAC = 1e-3, 0.1
 """How late the loop sees the end of a step at most: seconds, and parts of a step. The loop's thread has to wake up."""
-EARLY_S = 1e-6
-"""How early it sees it at most: the resolution of the clocks of traces."""
+SLIVER_FRAC, SLIVERS_FRAC = 0.05, 0.02
+"""Work that does not end a gap: as part of the gap so far, and all of it as part of a step's work.
+
+Frameworks begin a step with a few short operators, such as a read of the step's number, and then wait for its batch.
+"""
 BINS_PER_STEP = 20
 NUM_OPERATORS = 3
 
@@ -24,7 +27,7 @@ NUM_OPERATORS = 3
 class DeviceGaps:
     """One device in the window. work, idle: disjoint intervals in seconds from the window's begin.
 
-    gaps_s: seconds without work around the end of each step.
+    gaps_s: seconds without work around the end of each step, see measure_gap.
     """
 
     name: str
@@ -102,10 +105,34 @@ def look_at_device(
         for kind, lanes in (("work", device.work), ("copies", device.copies))
     }
     idle = invert(unite(joined["work"], -before, window_s), -before, window_s)
-    lengths = idle[:, 1] - idle[:, 0]
-    gaps = [lengths[(idle[:, 0] <= end + EARLY_S) & (idle[:, 1] >= end - late)].max(initial=0.0) for end in ends_s]
     united = {kind: unite(intervals, 0.0, window_s) for kind, intervals in joined.items()}
-    return DeviceGaps(name, united["work"], united["copies"], [float(gap) for gap in gaps])
+    slivers_s = SLIVERS_FRAC * measure(united["work"]) / len(ends_s)
+    gaps = [measure_gap(idle, end - late, end + late, slivers_s) for end in ends_s]
+    return DeviceGaps(name, united["work"], united["copies"], gaps)
+
+
+def measure_gap(idle: np.ndarray, low: float, high: float, slivers_s: float) -> float:
+    """Return the seconds without work of the gap around the end of a step, which is between two times.
+
+    The gap begins as the longest stretch without work that touches these times, and grows over slivers of work, all
+    of which are no longer than slivers_s. idle: all stretches without work, in order.
+    """
+    lengths = idle[:, 1] - idle[:, 0]
+    touching = np.flatnonzero((idle[:, 0] <= high) & (idle[:, 1] >= low))
+    if not len(touching):
+        return 0.0
+    first = last = int(touching[lengths[touching].argmax()])
+    gap, grows = float(lengths[first]), True
+    while grows:
+        grows = False
+        for near, far in ((last, last + 1), (first, first - 1)):
+            if not 0 <= far < len(idle):
+                continue
+            sliver = float(idle[max(near, far), 0] - idle[min(near, far), 1])
+            if sliver <= min(SLIVER_FRAC * gap, slivers_s):
+                gap, slivers_s, grows = gap + float(lengths[far]), slivers_s - sliver, True
+                first, last = min(first, far), max(last, far)
+    return gap
 
 
 def rank_operators(activity: Activity, low: float, high: float) -> list[tuple[str, float]]:
