@@ -235,7 +235,7 @@ def test_each_block_is_a_random_permutation_by_the_seed_of_the_study():
 def test_what_runs_wait_for_has_a_higher_priority_than_any_run():
     rules = {path.stem: path.read_text() for path in (ROOT / "workflow" / "rules").glob("*.smk")}
     before_runs = int(re.search(r"^BEFORE_RUNS = (\d+)$", rules["prepare"], re.MULTILINE)[1])
-    assert MAX_RUNS < before_runs
+    assert before_runs > MAX_RUNS
     for rule in ("prepare_synthetic", "prepare_images", "initialize_weights"):
         body = re.search(rf"^rule {rule}:(.*?)^    shell:", rules["prepare"], re.MULTILINE | re.DOTALL)[1]
         assert "priority: BEFORE_RUNS" in body
