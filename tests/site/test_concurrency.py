@@ -8,7 +8,7 @@ from howmanygpus.site.machine import read_machine
 from project import ROOT
 
 A100 = {"devices_per_node": 4, "cores_per_device": 8, "request": "gpu:a100:{n}"}
-ALONE = "Runs are measured in random order, one at a time."
+ALONE = "Runs are measured repeat by repeat, each in random order, one at a time."
 SHARED = "Runs at the same time share the file system and the network between nodes."
 
 
@@ -21,13 +21,22 @@ def read(path, concurrent_runs=None, packed=False, **device):
 @pytest.mark.parametrize(
     ("given", "limit", "sentences"),
     [
-        ({"concurrent_runs": 1}, 100, "Runs are jobs, submitted in random order, one at a time."),
+        (
+            {"concurrent_runs": 1},
+            100,
+            "Runs are jobs, submitted repeat by repeat, each in random order, one at a time.",
+        ),
         (
             {"concurrent_runs": 3},
             300,
-            f"submitted in random order, at most 3 at a time, on nodes of their own. {SHARED}",
+            f"submitted repeat by repeat, each in random order, at most 3 at a time, on nodes of their own. {SHARED}",
         ),
-        ({}, None, f"submitted in random order, as many at a time as SLURM starts, on nodes of their own. {SHARED}"),
+        (
+            {},
+            None,
+            "submitted repeat by repeat, each in random order, as many at a time as SLURM starts, on nodes of their "
+            f"own. {SHARED}",
+        ),
         ({"nodes": "shared"}, None, f"on nodes that they may share with other jobs. {SHARED}"),
         ({"concurrent_runs": 3, "packed": True}, None, ALONE),
     ],
@@ -48,6 +57,6 @@ def test_readme_and_report_do_not_say_more():
     page = (ROOT / "workflow" / "report" / "workflow.rst").read_text()
     assert '{{ snakemake.config["concurrency"] }}' in page and "at a time" not in page
     readme = " ".join((ROOT / "README.md").read_text().split())
-    assert "On one machine, runs are done one at a time, in random order, " in readme
+    assert "On one machine, runs are done one at a time, repeat by repeat, each in random order, " in readme
     assert "On a cluster, several runs are done at the same time" in readme
     assert readme.count("one at a time") == 2 and "`concurrent_runs: 1` in the machine file lets them run one" in readme

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import pytest
 import yaml
@@ -11,6 +12,7 @@ from howmanygpus.invocation.plans import hash_plan
 from howmanygpus.measure.spec import OptimizerSpec, RunSpec
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.grid import MAX_RUNS
 from howmanygpus.study.loaders import NATIVE_LOADERS
 from howmanygpus.study.plan import Plan
 from messages import says
@@ -228,6 +230,16 @@ def test_each_block_is_a_random_permutation_by_the_seed_of_the_study():
     assert blocks == list_blocks(make_plan(repeats=4, **changes))
     assert blocks[:2] == list_blocks(make_plan(repeats=2, **changes)), "more repeats leave the first blocks as they are"
     assert blocks != list_blocks(make_plan(repeats=4, seed=2, **changes))
+
+
+def test_what_runs_wait_for_has_a_higher_priority_than_any_run():
+    rules = {path.stem: path.read_text() for path in (ROOT / "workflow" / "rules").glob("*.smk")}
+    before_runs = int(re.search(r"^BEFORE_RUNS = (\d+)$", rules["prepare"], re.MULTILINE)[1])
+    assert before_runs > MAX_RUNS
+    for rule in ("prepare_synthetic", "prepare_images", "initialize_weights"):
+        body = re.search(rf"^rule {rule}:(.*?)^    shell:", rules["prepare"], re.MULTILINE | re.DOTALL)[1]
+        assert "priority: BEFORE_RUNS" in body
+    assert rules["weights"].count("priority: BEFORE_RUNS") == rules["weights"].count("\nrule ")
 
 
 def test_more_devices_than_the_machine_has_are_a_shortage_not_an_error():

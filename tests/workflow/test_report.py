@@ -59,7 +59,7 @@ def test_the_report_opens_without_errors_or_requests(project, tmp_path):
     printed = project.snakemake("available", "--report", "results/report.html")
     assert "WARNING" not in printed, "a caption is not valid reStructuredText"
     content, console, requests = open_page(project.folder / "results" / "report.html", tmp_path)
-    sentence = "Runs are measured in random order, one at a time."
+    sentence = "Runs are measured repeat by repeat, each in random order, one at a time."
     for text in ("small", "Which framework", "The same work in every framework", sentence):
         assert text in content
     assert [line for line in console if ADVICE not in line] == []

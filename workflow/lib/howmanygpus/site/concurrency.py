@@ -15,17 +15,20 @@ def limit_measurements(machine: Machine) -> int | None:
     return concurrent_runs and MEASURED_RUN * concurrent_runs
 
 
+ORDER = "repeat by repeat, each in random order"
+
+
 def describe_concurrency(machine: Machine) -> str:
     """Return the sentences of the report on the order of the runs, and on what they share."""
     if not machine.submits:
-        return "Runs are measured in random order, one at a time."
+        return f"Runs are measured {ORDER}, one at a time."
     concurrent_runs = machine.slurm["concurrent_runs"]
     if concurrent_runs == 1:
-        return "Runs are jobs, submitted in random order, one at a time."
+        return f"Runs are jobs, submitted {ORDER}, one at a time."
     count = f"at most {concurrent_runs} at a time" if concurrent_runs else "as many at a time as SLURM starts"
     has_shared = any(device.options.get("nodes") == "shared" for device in machine.devices.values())
     nodes = "on nodes that they may share with other jobs" if has_shared else "on nodes of their own"
     return (
-        f"Runs are jobs, submitted in random order, {count}, {nodes}. Runs at the same time share the file system and "
-        "the network between nodes."
+        f"Runs are jobs, submitted {ORDER}, {count}, {nodes}. Runs at the same time share the "
+        "file system and the network between nodes."
     )
