@@ -89,7 +89,9 @@ def _make_controls(study: Study, base: Run) -> Iterator[tuple[Run, Control]]:
     steps_per_epoch = study.description.num_train // study.global_batch_size(base)
 
     def make(name: str, changes: dict, **other) -> tuple[Run, Control]:
-        return replace(base, variant=f"{PREFIX}{name}", **other), Control(name, base, settings | changes)
+        return replace(base, variant=f"{PREFIX}{name}", **other), Control(
+            name, base, settings | {"trace": False} | changes
+        )
 
     def cut(first_steps: int) -> dict:
         most = max(settings["warmup_steps"], first_steps) + WINDOWS * settings["window_steps"]

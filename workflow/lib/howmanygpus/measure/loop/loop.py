@@ -227,7 +227,7 @@ class TrainingLoop:
         self.laps.end("log")
         # Replicas that train alone have losses of their own, and no training that could diverge.
         if self.spec.exchanges:
-            self._refuse_divergence(loss)
+            self._check_loss(loss)
         if self._steps_to_evaluation == 0:
             self.evaluate(self._epoch_of_last_step)
         if self.noise.is_due(self.steps_done, self.num_steps):
@@ -236,7 +236,7 @@ class TrainingLoop:
         if self.steps_done < self.num_steps:
             self._open_window()
 
-    def _refuse_divergence(self, loss: float) -> None:
+    def _check_loss(self, loss: float) -> None:
         """Raise DivergedError, on all processes alike, if the training cannot go on. loss: of the last window."""
         if not math.isfinite(loss):
             raise DivergedError(f"training loss is {loss} in steps {self._window_start + 1} to {self.steps_done}")
