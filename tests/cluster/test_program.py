@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 
+from howmanygpus.report.telemetry import read_telemetry
 from project import ROOT
 from slurm.project import ClusterProject
 
@@ -27,7 +28,7 @@ else:
 print("rank", rank, "of", count, "node", os.environ["NODE_RANK"], "local", os.environ["LOCAL_RANK"], flush=True)
 report(step=0)
 for step in range(1, 9):
-    time.sleep(0.02)
+    time.sleep(0.3)
     report(step=step)
 """
 
@@ -60,6 +61,10 @@ def test_a_program_runs_over_two_nodes(cluster, environment_python, tmp_path):
         assert len({process["hostname"] for process in record["processes"]}) == 2
         said = project.read(f"results/logs/train/{run}.log")
         assert f"rank {count - 1} of {count} node 1 local {count // 2 - 1}" in said
+        samples = read_telemetry(project.folder / "results" / "runs" / run)
+        watched = {(node, f"cpu{i}") for node in (0, 1) for i in range(spec["num_gpus"] // 2)}
+        assert set(zip(samples["node"], samples["device"], strict=True)) == watched | {(0, "host"), (1, "host")}
+        assert record["telemetry"]["problem"] is None
     rows = {row["study"]: row for row in project.read_rows()}
     assert float(rows["device"]["images_per_s"]) > 0 and rows["device"]["num_nodes"] == "2"
     assert "uses one node" in rows["alone"]["reason"] and rows["alone"]["status"] == "unsupported"

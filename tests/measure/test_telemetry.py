@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 import time
 
 import pynvml
@@ -119,6 +120,14 @@ def test_a_sampler_that_is_late_is_noticed(tmp_path):
     assert says(problem, "node 0", "late", "left out")
     left_out, due = [int(word) for word in problem.split() if word.isdigit()][-2:]
     assert 8 * 3 <= left_out <= due - 8
+
+
+def test_a_run_does_not_wait_for_a_device_that_never_answers(tmp_path, monkeypatch):
+    monkeypatch.setattr(telemetry, "END_S", 0.2)
+    answer = threading.Event()
+    run_sampler(tmp_path, Simulated(lambda number: answer.wait(60) and {}), 1)
+    assert says(find_problem(tmp_path, 1, time.time()), "node 0", "not answered for 0.2 s")
+    answer.set()
 
 
 def test_a_device_that_is_lost_is_noticed(tmp_path):

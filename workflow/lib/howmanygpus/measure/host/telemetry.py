@@ -34,6 +34,8 @@ SILENCE_S = 30.0
 """A working sampler writes each second; clocks of nodes differ, and network file systems write late."""
 LATE_FRAC, LATE_SAMPLES = 0.5, 10
 """Share of samples that a sampler may leave out because it was late, of at least so many."""
+END_S = 10.0
+"""How long a run waits for the last sample. A driver may never answer about a lost device."""
 FROZEN_S = 1.0
 """Shortest delay of a sample that counts as a gap, without the wait of the sampler's thread for a core."""
 
@@ -156,7 +158,9 @@ class Telemetry:
 
     def __exit__(self, *_) -> None:
         self._stop.set()
-        self._thread.join()
+        self._thread.join(END_S)
+        if self._thread.is_alive():
+            get_problem_path(self._path).write_text(f"a device has not answered for {END_S:g} s")
         self._own.__exit__()
         # This process was stopped, perhaps it alone; the others count their own stops.
         if self._own.stops:
