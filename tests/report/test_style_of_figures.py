@@ -1,8 +1,14 @@
 """A figure looks the same whatever a user's shell and home folder say."""
 
 import os
+import re
 import subprocess
 import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from howmanygpus.report.style import save_svg
 
 CODE = """
 from howmanygpus.report import style
@@ -24,3 +30,25 @@ def test_a_users_settings_of_matplotlib_change_no_figure(tmp_path):
         subprocess.run([sys.executable, "-c", CODE, figure], env=environment, check=True)
         figures.append(figure.read_text())
     assert figures[0] == figures[1]
+
+
+def read_lines(svg):
+    """Return the parts of each line of an SVG that has more than 50 points, as arrays of points."""
+    paths = re.findall(r' d="([^"]*)"', svg.read_text())
+    parts = [re.findall(r"-?[\d.]+", part) for path in paths if not re.search("[CQ]", path) for part in path.split("M")]
+    return [np.array(numbers, float).reshape(-1, 2) for numbers in parts if len(numbers) > 100]
+
+
+def test_long_lines_of_an_svg_are_short_texts_and_differ_by_less_than_a_tenth_of_a_point(tmp_path):
+    figure, axes = plt.subplots()
+    values = np.random.default_rng(0).random(500)
+    values[250] = np.nan
+    axes.plot(values)
+    save_svg(figure, tmp_path / "short.svg")
+    figure.savefig(tmp_path / "long.svg", bbox_inches="tight", metadata={"Date": None})
+    plt.close(figure)
+    short, long = (read_lines(tmp_path / f"{name}.svg") for name in ("short", "long"))
+    assert len(short) == len(long) == 2
+    assert all(np.abs(one - other).max() <= 0.0501 for one, other in zip(short, long, strict=True))
+    sizes = [(tmp_path / f"{name}.svg").stat().st_size for name in ("short", "long")]
+    assert sizes[0] < 0.7 * sizes[1]

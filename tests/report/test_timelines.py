@@ -287,13 +287,20 @@ def test_phases_fill_the_strip_and_evaluations_are_shaded_below(tmp_path):
     rows = describe([(0, "cpu0", "1,1,1,1", "1,1,1,1")], evaluating="0,0,0.25,1")
     _, panels = draw(tmp_path, lambda framework: rows, make_study("a", repeats=1))
     strip, utilisation, _ = panels["a, 2 devices"]
-    extents = [
-        sorted((path.get_extents().x0, path.get_extents().y0, path.get_extents().y1) for path in collection.get_paths())
-        for collection in strip.collections
+    assert [list_rectangles(collection) for collection in strip.collections] == [
+        [(0, 25, 0, 1)],
+        [(25, 50, 0, 1), (50, 75, 0, 0.5)],
+        [(50, 75, 0.5, 0.75), (75, 100, 0, 1)],
     ]
-    assert extents == [[(0, 0, 1)], [(25, 0, 1), (50, 0, 0.5)], [(50, 0.5, 0.75), (75, 0, 1)]]
-    (shade,) = [path.get_extents() for collection in utilisation.collections for path in collection.get_paths()]
-    assert (shade.x0, shade.x1) == (75, 100)
+    (shade,) = [rectangle for collection in utilisation.collections for rectangle in list_rectangles(collection)]
+    assert shade[:2] == (75, 100)
+
+
+def list_rectangles(collection):
+    """Return left, right, bottom and top of each rectangle."""
+    (path,) = collection.get_paths()
+    corners = path.vertices.reshape(-1, 5, 2)
+    return [(*map(float, each[[0, 2], 0]), *map(float, each[[0, 1], 1])) for each in corners]
 
 
 def test_devices_of_two_nodes_are_numbered_on_and_each_host_is_named(tmp_path):

@@ -11,10 +11,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from howmanygpus.report.rows import choose_inputs, name_count, name_series
@@ -221,9 +222,17 @@ def _fill(axes: Axes, times_s: np.ndarray, lower: np.ndarray, upper: np.ndarray,
     is_new = np.concatenate([[True], (np.diff(lower) != 0) | (np.diff(upper) != 0)])
     first = np.flatnonzero(is_new)
     begins_s, ends_s = times_s[first], np.concatenate([times_s[first[1:]], times_s[-1:]])
-    edges = zip(begins_s, ends_s, lower[first], upper[first], strict=True)
-    corners = [((x0, y0), (x0, y1), (x1, y1), (x1, y0)) for x0, x1, y0, y1 in edges if y1 > y0]
-    axes.add_collection(PolyCollection(corners, linewidths=0, **look))
+    corners = np.stack(
+        [
+            np.stack([begins_s, begins_s, ends_s, ends_s, begins_s], axis=1),
+            np.stack([lower[first], upper[first], upper[first], lower[first], lower[first]], axis=1),
+        ],
+        axis=-1,
+    )[upper[first] > lower[first]]
+    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
+    # One path with all rectangles is a tenth of the text that as many paths are.
+    path = Path(corners.reshape(-1, 2), np.tile(codes, len(corners)).astype(Path.code_type))
+    axes.add_collection(PathCollection([path], linewidths=0, **look))
 
 
 def _find_lines(timeline: Timeline, panel: Panel) -> dict[tuple[str, str], np.ndarray]:
