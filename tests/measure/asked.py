@@ -4,6 +4,8 @@ from howmanygpus.registry import FRAMEWORKS
 from measure.launching import BACKENDS, BY_MPI
 
 ON_TWO = [framework for framework in BACKENDS if FRAMEWORKS[framework].max_devices.get("cpu", 2) >= 2]
+EXCHANGING = [framework for framework in ON_TWO if "fp32" not in FRAMEWORKS[framework].keeps_exchange]
+"""The frameworks that can leave the exchange of gradients out."""
 LARGEST = [(framework, 2 if framework in ON_TWO else 1) for framework in BACKENDS]
 """Each framework, with two devices if it supports them on CPUs, else with one."""
 
@@ -95,7 +97,7 @@ def list_in_turn(framework: str, num_gpus: int) -> list[dict]:
     asked: list[dict] = []
     if (framework, num_gpus) in LARGEST:
         asked += [DIVERGING, IN_SMALL_BATCHES, RESIDENT, BY_BATCH, *LEARNING.values()]
-        asked += [ALONE] if num_gpus > 1 else []
+        asked += [ALONE] if framework in EXCHANGING else []
         for compression in FRAMEWORKS[framework].compressions:
             ranks = RANKS if compression == "powersgd" else RANKS[-1:]
             asked += [compress(compression, rank) for rank in ranks]

@@ -22,6 +22,7 @@ from measure.asked import (
     BY_RUNNING,
     COMPRESSING,
     DIVERGING,
+    EXCHANGING,
     IN_SMALL_BATCHES,
     LARGEST,
     NORMALIZED,
@@ -98,7 +99,7 @@ def test_every_step_on_resident_input_trains_on_the_first_batch(run, framework, 
     assert len(resident.predictions["epoch"]) == 0, "random labels are not evaluated"
 
 
-@pytest.mark.parametrize("framework", ON_TWO)
+@pytest.mark.parametrize("framework", EXCHANGING)
 def test_without_exchange_each_replica_follows_its_own_gradient(run, framework):
     """The mean of the replicas' gradients, or their sum where they divide by the global batch, is the whole batch's."""
     alone = run(framework, 2, **ALONE)

@@ -67,9 +67,9 @@ def _list_curves(study: Study, runs: list[Run]) -> Iterator[list[Run]]:
     for run in runs:
         series = (run.framework, run.input, run.precision, run.device)
         sizes = {"weak": run.per_device_batch_size, "strong": study.global_batch_size(run)}
-        for mode, fixed in study.curves.items():
-            if sizes[mode] in fixed:
-                curves.setdefault((*series, mode, sizes[mode]), []).append(run)
+        for mode, size in sizes.items():
+            if size in study.curves.get(mode, []):
+                curves.setdefault((*series, mode, size), []).append(run)
     for curve in curves.values():
         counts = {run: study.machine.count_nodes(run) for run in curve} if study.config["num_nodes"] else {}
         placements = {count for run, count in counts.items() if run.num_gpus > 1}

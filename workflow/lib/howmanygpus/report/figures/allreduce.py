@@ -37,7 +37,7 @@ def draw(allreduce: pd.DataFrame) -> Figure:
         return draw_empty_figure("No study uses more than one device.")
     allreduce = allreduce.assign(array=name_arrays(allreduce))
     arrays = list(allreduce.sort_values("size_mib")["array"].unique())
-    greys = [str(grey) for grey in np.linspace(LIGHTEST_GREY, 0, len(arrays)).round(3)]
+    greys = [str(grey) for grey in np.linspace(0, LIGHTEST_GREY, len(arrays)).round(3)[::-1]]
     styles = {
         array: {"color": grey, "marker": marker, "linestyle": "--" if GRADIENTS in array else "-"}
         for array, grey, marker in zip(arrays, greys, MARKERS, strict=False)

@@ -20,6 +20,7 @@ from howmanygpus.measure.frameworks.gluon.family import (
     map_parameters,
     read_weights,
     set_weight_decay,
+    to_canonical,
 )
 from howmanygpus.measure.frameworks.gluon.kvstore import Servers
 from howmanygpus.measure.frameworks.gluon.losses import build_loss
@@ -165,7 +166,7 @@ class MxnetGluon(StepwiseBackend):
     def replicas(self) -> list[dict[str, np.ndarray]]:
         trained = {name: parameter for name, parameter in self.parameters.items() if parameter.grad_req != "null"}
         return [
-            {name: parameter.data(context).asnumpy() for name, parameter in trained.items()}
+            {name: to_canonical(parameter.data(context).asnumpy()) for name, parameter in trained.items()}
             for context in self.contexts
         ]
 

@@ -80,9 +80,12 @@ def read_weights(parameters: dict[str, mx.gluon.Parameter]) -> dict[str, np.ndar
         else parameter.list_data()[0].asnumpy()
         for name, parameter in parameters.items()
     }
-    return {
-        name: np.ascontiguousarray(array.transpose(AXES_FROM_GLUON.get(array.ndim))) for name, array in arrays.items()
-    }
+    return {name: to_canonical(array) for name, array in arrays.items()}
+
+
+def to_canonical(array: np.ndarray) -> np.ndarray:
+    """Return an array of MXNet in its canonical layout."""
+    return np.ascontiguousarray(array.transpose(AXES_FROM_GLUON.get(array.ndim)))
 
 
 class AdamW(mx.optimizer.Adam):
