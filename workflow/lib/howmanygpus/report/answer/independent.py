@@ -32,6 +32,6 @@ def compare_independent(scaling: pd.DataFrame, variants: set[str]) -> list[str]:
     slowest, fastest = rival["device_images_per_s_min"], rival["device_images_per_s_max"]
     return [
         f"{best['num_gpus']} independent runs of {best['framework']} at once, on one device each, have "
-        f"{rival['images_per_s_median'] / best['images_per_s_median']:.2f} times the rate of one run on all; their "
-        f"devices have {slowest:,.0f} to {fastest:,.0f} images/s."
+        f"{rival['images_per_s_median'] / best['images_per_s_median']:.2f} times the rate of one run on all; the "
+        f"slowest device has {slowest:,.0f} images/s and the fastest {fastest:,.0f}."
     ]

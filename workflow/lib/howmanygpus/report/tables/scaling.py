@@ -112,7 +112,8 @@ def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery:
         frames.append(members.sort_values("fixed_batch_size", kind="stable"))
     configurations = COLUMNS[: COLUMNS.index("images_per_s_median")]
     aggregated = OVER_REPEATS | {column: (column, "first") for column in ("repeats_ended", "independent")}
-    aggregated |= {f"device_images_per_s_{of}": (f"device_images_per_s_{of}", of) for of in ("min", "max")}
+    # Medians, so that the spread is that of devices and not of repeats.
+    aggregated |= {f"device_images_per_s_{of}": (f"device_images_per_s_{of}", "median") for of in ("min", "max")}
     table = pd.concat(frames).groupby(configurations, sort=False).agg(**aggregated).reset_index()
     modes, sizes = table["scaling_mode"], table["fixed_batch_size"]
     table["curve"] = [name_curve(mode, size) for mode, size in zip(modes, sizes, strict=True)]
