@@ -21,7 +21,7 @@ from howmanygpus.config.errors import refuse
 from howmanygpus.measure.spec import RANDOM_INPUTS, RESIDENT
 from howmanygpus.registry import explain_kept_exchange
 from howmanygpus.settings import BY_FRAMEWORK
-from howmanygpus.study.adaptive.keys import RULES, is_adaptive
+from howmanygpus.study.adaptive.keys import CHOOSING, is_adaptive
 from howmanygpus.study.config.learning import resolve_optimizer
 from howmanygpus.study.loaders import SHARED
 from howmanygpus.study.runs import Run
@@ -42,7 +42,7 @@ def check_controls(study: Study) -> None:
         if f"{PREFIX}{name}" in study.variants:
             raise refuse(f"{study.place}.variants", f"{PREFIX}{name}", "is the name of a control", "rename the variant")
     if is_adaptive(study.config):
-        rule = next(key for key in RULES if study.config[key] is not None)
+        rule = next((key for key in CHOOSING if study.config[key] is not None), "repeats: auto")
         problem = f"adds runs at the ends of each curve, and {rule} decides where a curve ends while it is measured"
         raise refuse(f"{study.place}.diagnose", True, problem, f"make a study without {rule} for it")
 
@@ -51,7 +51,10 @@ def plan_controls(study: Study) -> dict[Run, Control]:
     """Return the controls of a study whose own runs are planned, in the order of these runs."""
     if not study.config["diagnose"]:
         return {}
-    first = next(iter(study.variants))
+    first, settings = next(iter(study.variants.items()))
+    if settings.get("independent"):
+        # Its devices have nothing in common that a control could replace.
+        return {}
     runs = [run for run in study.runs if run.variant == first and not run.unsupported]
     ends = {run for curve in _list_curves(study, runs) for run in _list_ends(curve)}
     controls: dict[Run, Control] = {}

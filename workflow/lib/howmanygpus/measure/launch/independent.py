@@ -56,6 +56,9 @@ def join_runs(attempt: AttemptFolder, num_devices: int) -> None:
     for device, folder in enumerate(folders):
         if folder.error_of(0).exists():
             os.replace(folder.error_of(0), attempt.error_of(device))
+        if folder.times_of(0).exists():
+            times = json.loads(folder.times_of(0).read_text())
+            write_json_atomic(attempt.times_of(device), times | {"rank": device})
     found = {
         device: json.loads(folder.outcome.read_text())
         for device, folder in enumerate(folders)

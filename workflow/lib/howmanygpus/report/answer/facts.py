@@ -62,6 +62,9 @@ def decide(
     was made.
     """
     runs = planned[is_fair(planned)]
+    # Independent runs train as many networks as there are devices.
+    one_network = runs[~runs["independent"].eq(True)]
+    runs = one_network if len(one_network) else runs
     decisions = [
         _decide_part(part, times.merge(part[list(IDENTITY)]), question, explanations) | {"of": ", ".join(names)}
         for names, part in _split(runs)

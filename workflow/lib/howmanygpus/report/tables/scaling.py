@@ -130,11 +130,15 @@ def list_rates(table: pd.DataFrame, runs: pd.DataFrame) -> list[np.ndarray]:
 
 
 def add_groups(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Add the group of each row with a rate. runs: the table of that name, whose repeats say how much rates scatter."""
+    """Add the group of each row with a rate. Independent runs rival one run on all devices and are in no group.
+
+    runs: the table of that name, whose repeats say how much rates scatter.
+    """
     scatter = measure_scatter(collect_samples(runs, CONFIGURATION, "images_per_s").values())
     rates, groups = list_rates(table, runs), pd.Series(pd.NA, table.index, dtype="Int64")
+    is_independent = table["independent"].eq(True).to_numpy()
     for positions in table.groupby(POINT, sort=False).indices.values():
-        known = [position for position in positions if len(rates[position])]
+        known = [each for each in positions if len(rates[each]) and not is_independent[each]]
         if len(known) == 1 or not np.isnan(scatter):
             groups.iloc[known] = group_ties([rates[position] for position in known], scatter)
     return table.assign(group=groups)
