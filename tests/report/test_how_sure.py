@@ -13,6 +13,7 @@ from howmanygpus.report.figures import load_figure
 from howmanygpus.report.rows import name_series
 from howmanygpus.report.style import OUTLIER, OUTLIER_NOTE
 from howmanygpus.report.tables import step_times
+from howmanygpus.report.tables.ceilings import COLUMNS as CEILINGS
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.scaling import compute_scaling, list_repeats
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
@@ -262,7 +263,8 @@ def draw(name, *rows):
     )
     none = compute_time_to_accuracy(runs, pd.DataFrame(columns=list(EVALUATIONS)), QUALITY | {"thresholds": []})
     times = {"time_to_accuracy": none} if name == "speedup" else {}
-    figure = load_figure(name).draw(runs=runs, **tables, **times)
+    bounds = {"ceilings": pd.DataFrame(columns=list(CEILINGS))} if name == "throughput_by_gpus" else {}
+    figure = load_figure(name).draw(runs=runs, **tables, **times, **bounds)
     plt.close(figure)
     return figure.axes[0]
 
