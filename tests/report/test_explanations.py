@@ -220,6 +220,13 @@ def test_a_disturbed_baseline_is_the_doubt_of_a_superlinear_curve(tmp_path):
     assert row["remedy"] == "repeat the disturbed runs of the baseline" and row["remedy"] in row["sentence"]
 
 
+def test_disturbed_controls_make_the_causes_doubtful(tmp_path):
+    busy = {"disturbance": {"other_cpu_frac": 0.3, "other_gpu_processes": None}}
+    truth = Truth(exchange_s=lambda run: 0.016, changes=lambda run: busy if run.control == NO_EXCHANGE else {})
+    row = explain(tmp_path, truth, Grid(repeats=2))
+    assert "Other work disturbed 2 control runs" in row["sentence"]
+
+
 def test_controls_at_one_end_only_are_no_evidence(tmp_path):
     def controls(run):
         return (RESIDENT_INPUT, NO_EXCHANGE) if run.num_gpus == 8 else ()

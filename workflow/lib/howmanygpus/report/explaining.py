@@ -278,6 +278,9 @@ def _describe_doubts(place: Place, row: dict, runs: tuple[pd.DataFrame, pd.DataF
     if is_throttled(row):
         share, reasons = 100 * row["throttled_frac"], row["throttle_reasons"].replace(" ", ", ")
         text += f" {row['throttled_device']} was throttled in {share:.0f} % of the time at {place.at} ({reasons})."
+    if row["num_disturbed_controls"]:
+        count = name_count(row["num_disturbed_controls"], "control run")
+        text += f" Other work disturbed {count}, which makes the shares of the causes doubtful."
     if place.drift is not None and place.drift.is_trend and abs(place.drift.change) >= NAMED_FRAC:
         text += f" The rates of the study drift by {100 * place.drift.change:+.0f} % while it is measured."
     effects = ("which makes the loss too large", "which makes the loss too small")

@@ -45,6 +45,7 @@ CONTROLS, WAITS = "control runs", "waits for batches"
 COLUMNS = [
     *(*LINE, "curve", *CONFIGURATION, "baseline_num_gpus", "baseline_num_nodes"),
     *("num_planned", "num_repeats", "baseline_num_repeats", "num_disturbed", "baseline_num_disturbed"),
+    "num_disturbed_controls",
     *(f"{share}_frac{end}" for share in SHARES for end in ("", "_low", "_high")),
     *("input_from", "loader_images_per_s_per_worker", "loader_workers", "wanted_images_per_s_per_device"),
     *("loss_with_resident_input_frac", "loss_without_exchange_frac", "slow_process", "slow_frac"),
@@ -133,6 +134,8 @@ def describe(
         row |= {f"{name}_frac": share.value, f"{name}_frac_low": share.low, f"{name}_frac_high": share.high}
     shown = [name for name in CAUSES if name in shares and shares[name].is_shown and name not in evidence.doubtful]
     shown.sort(key=lambda name: -abs(shares[name].value))
+    controls = [repeats.find(each, name) for each in (end, base) for name in (RESIDENT_INPUT, NO_EXCHANGE)]
+    row["num_disturbed_controls"] = sum(int(each["disturbed"].eq(True).sum()) for each in controls)
     row |= evidence.facts | describe_wall_time(*runs, repeats.find(end, NO_EVALUATION)) | describe_throttling(runs[0])
     row |= {"causes": ", ".join(shown) or None, "not_known": "; ".join(evidence.not_known.values()) or None}
     cores = runs[0]["cores_per_device"].dropna()
