@@ -1,6 +1,9 @@
 """`make check-gpu` plans what was found, doubles batch sizes to the end, and says what failed and why."""
 
 import json
+import os
+import subprocess
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 
 import pandas as pd
@@ -13,6 +16,8 @@ from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report.check_gpu import findings
 from howmanygpus.report.check_gpu.findings import summarize_samples
 from howmanygpus.report.check_gpu.page import render_page
+from howmanygpus.site.environments.pins import read_requirements
+from howmanygpus.site.environments.wheelhouse import normalize
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.check_gpu import BATCHES, RATES, add_size, choose_one_per_family, describe_changes
 from howmanygpus.study.plan import Plan
@@ -23,6 +28,8 @@ from specs import make_spec
 from stored import FIXED
 
 CONFIG = ROOT / "config" / "check_gpu.yaml"
+MODULES = {"scikit-learn": "sklearn", "pillow": "PIL", "opencv-python-headless": "cv2", "kornia-rs": "kornia_rs"}
+"""Modules of packages, where their names differ."""
 GPU = Machine("machine.yaml", {"cpu": Device(8, 1), "cuda": Device(1, 8, "cuda", 1, "9.0")})
 FOUND = ["pytorch_ddp", "pytorch_dp", "jax_sharding"]
 
@@ -245,3 +252,17 @@ def test_a_page_without_failures_says_so():
     assert "Everything passed on h, " in page and "## What failed, and why\n\nNothing." in page
     page = render_page({"host": "h", "steps": "site, gate"}, [], verdicts, none, [], [], [], [])
     assert "Everything passed in the steps site, gate on h, " in page
+
+
+def test_the_command_starts_with_nothing_but_the_packages_of_its_pins():
+    """Where wheels are carried along, `.venv` has these alone."""
+    pinned = {normalize(line) for line in read_requirements(ROOT / "envs" / "check_gpu.txt")}
+    others = {normalize(line) for line in read_requirements(ROOT / "envs" / "workflow.txt")} - pinned
+    modules = sorted({MODULES.get(name, name.replace("-", "_")) for name in others} | {"torch", "cv2"})
+    program = (
+        f"import sys, runpy; sys.modules.update(dict.fromkeys({modules})); "
+        "sys.argv[1:] = ['--help']; runpy.run_path('workflow/scripts/check_gpu.py', run_name='__main__')"
+    )
+    environment = os.environ | {"PYTHONPATH": "workflow/lib"}
+    called = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert called.returncode == 0, called.stderr
