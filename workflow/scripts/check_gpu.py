@@ -25,7 +25,7 @@ from snakemake.utils import update_config
 
 from howmanygpus.config.errors import ConfigError, refuse, refuse_choice
 from howmanygpus.files import read_each, write_text_atomic
-from howmanygpus.gate.page import describe_variant
+from howmanygpus.gate.variants import describe_variant
 from howmanygpus.measure.check_gpu.waits import RunWithoutWait
 from howmanygpus.measure.host.devices import describe_host
 from howmanygpus.measure.host.gpus import GIB, list_gpu_uuids, read_compute_capability, read_smallest_memory_gib

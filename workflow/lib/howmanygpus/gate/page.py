@@ -4,7 +4,8 @@ from html import escape
 
 import pandas as pd
 
-from howmanygpus.gate.judge import CHECKS
+from howmanygpus.gate.allowances import CHECKS
+from howmanygpus.gate.variants import describe_variant
 
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 90em; padding: 0 1em; color: #222; }
@@ -37,19 +38,6 @@ def tabulate(verdicts: list[dict]) -> pd.DataFrame:
         common["versions"] = " ".join(f"{name} {version}" for name, version in verdict.get("versions", {}).items())
         rows += [common | check for check in verdict["checks"]] or [common]
     return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def describe_variant(cell: dict) -> str:
-    """Name how a cell's runs train, if not in the usual way. The keys are those of study.gate_cells.TrainingPath."""
-    parts = [cell["tier"]] * (cell["tier"] == "best")
-    if cell["loader"] != "shared":
-        parts.append(f"{cell['loader']} with {cell['loader_kind']} on {cell['input']}")
-    if cell["gradient_compression"] != "none":
-        rank = f" of rank {cell['powersgd_rank']}" if cell["powersgd_rank"] else ""
-        parts.append(f"gradients by {cell['gradient_compression']}{rank}")
-    parts += ["controller MPI"] * (cell["horovod_controller"] == "mpi")
-    parts += [f"{key}: {value}" for key, value in cell.get("more", {}).items()]
-    return ", ".join(parts)
 
 
 def render_page(table: pd.DataFrame) -> str:

@@ -19,6 +19,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 from safetensors.numpy import save_file
 
@@ -205,9 +206,6 @@ def write_task(folder: Path, data: PreparedData, weights: dict[str, np.ndarray])
 
 def write_files(folder: Path, data: PreparedData, description: dict) -> None:
     """Write every image as a PNG file, for the cells of native loaders, with the description beside them."""
-    # The judge and the page import this module where there is no OpenCV, as in check-gpu's own Python.
-    import cv2
-
     with atomic_folder(folder) as partial:
         for split in SPLITS:
             np.save(partial / f"{split}_labels.npy", getattr(data, f"{split}_labels"))
