@@ -29,10 +29,13 @@ ZERO = {
     "aspect[0]": False,
     "beta1": True,
     "beta2": True,
+    "budget": False,
     "budget_device_h": False,
+    "cases": False,
     "concurrent_runs": False,
     "cores_per_device": False,
     "crop[0]": False,
+    "deadline_h": False,
     "devices_per_node": False,
     "epochs": False,
     "epsilon": False,
@@ -85,6 +88,7 @@ ZERO = {
     "warmup_steps": False,
     "weight_decay": True,
     "window_steps": False,
+    "worth_doubling": False,
 }
 """Whether zero is a value, by the end of the place."""
 
