@@ -13,7 +13,7 @@ SHIM = "#!/bin/sh\necho 'pyenv: python3.12: command not found' >&2\nexit 127\n"
 @pytest.mark.parametrize("target", ["demo", "adopt"])
 @pytest.mark.parametrize("is_there", [True, False], ids=["shim", "missing"])
 def test_a_python_that_does_not_start_is_named_with_the_remedy(tmp_path, target, is_there):
-    for name in ("Makefile", "envs/workflow.txt"):
+    for name in ("Makefile", "envs/workflow.txt", "envs/locks/workflow.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tmp_path / name)
     python = tmp_path / "python3.12"
