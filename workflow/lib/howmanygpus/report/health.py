@@ -321,8 +321,8 @@ def judge_under_load(facts: dict, where: str) -> Iterator[Finding]:
 def list_own_devices(record: dict) -> set[tuple[str, str]]:
     """Return node and name of each device that a run had, as the reference kernel names them."""
     # On one machine, processes need not say where they were.
-    placed = [process for process in record.get("processes", []) if "hostname" in process]
-    places = [(process["hostname"], process["gpu_uuids"], process.get("topology")) for process in placed]
+    placed = [each for each in record.get("processes", []) if "hostname" in each]
+    places = [(each["hostname"], each.get("gpu_uuids", []), each.get("topology")) for each in placed]
     places += [(record["host"]["hostname"], record["host"]["gpu_uuids"], record.get("topology"))] if not places else []
     own = set()
     for hostname, gpus, topology in places:
