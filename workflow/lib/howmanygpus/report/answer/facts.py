@@ -69,7 +69,8 @@ def decide(
         _decide_part(part, times.merge(part[list(IDENTITY)]), question, explanations) | {"of": ", ".join(names)}
         for names, part in _split(runs)
     ]
-    return {"version": FACTS_VERSION, **_describe_study(planned, runs), "decisions": decisions}
+    asked = {"worth_doubling": question.worth_doubling, "deadline_h": question.deadline_h, "budget": question.budget}
+    return {"version": FACTS_VERSION, **_describe_study(planned, runs), "asked": asked, "decisions": decisions}
 
 
 def _split(runs: pd.DataFrame) -> list[tuple[list[str], pd.DataFrame]]:
@@ -130,12 +131,20 @@ def _decide_part(
     chosen = None
     if refusal is None:
         chosen, refusal = _choose(by_count, trusted, question)
+    alternatives = _list_alternatives(chosen, shown, by_count) if chosen else []
     return {
         "goal": {"metric": name_metric(goal.metric) if goal.metric else None, "threshold": goal.threshold},
         "refusal": refusal,
         "recommended": _describe(chosen, by_count) if chosen else None,
-        "ties": [_name(other) for other in _list_ties(chosen, shown)] if chosen else [],
-        "alternatives": _list_alternatives(chosen, shown, by_count) if chosen else [],
+        "alternatives": [
+            {"roles": roles} | _describe(other, by_count) | _compare(other, chosen)
+            for roles, other in alternatives
+            if chosen is not None
+        ],
+        "ties": [
+            _name(other) | {"is_named": any(other is each for _, each in alternatives)}
+            for other in (_list_ties(chosen, shown) if chosen else [])
+        ],
         "counts": [_describe(best, by_count) | {"is_recommended": best is chosen} for best in by_count.values()],
         "why": _explain(chosen, explanations) if chosen and explanations is not None else None,
         "doubts": _list_doubts(runs, times, goal, found, unequal, chosen, by_count, question),
@@ -242,10 +251,12 @@ def _list_ties(chosen: Candidate, candidates: list[Candidate]) -> list[Candidate
     return [each for each in sorted(same, key=lambda each: each.duration) if each.is_tied_with(chosen)]
 
 
-def _list_alternatives(chosen: Candidate, candidates: list[Candidate], by_count: dict[int, Candidate]) -> list[Facts]:
-    """Return what a reader will ask about: the cheapest, the fastest, the next framework, the next doubling.
+def _list_alternatives(
+    chosen: Candidate, candidates: list[Candidate], by_count: dict[int, Candidate]
+) -> list[tuple[list[str], Candidate]]:
+    """Return what a reader will ask about, with its roles: cheapest, fastest, next framework, next doubling.
 
-    Each alternative stands once, with all that it is (`roles`); the recommended configuration is none of its own.
+    Each alternative stands once; the recommended configuration is none of its own.
     """
     same_price = [each for each in candidates if each.currency == chosen.currency]
     others = [each for each in candidates if each.num_gpus == chosen.num_gpus and each.series[0] != chosen.series[0]]
@@ -255,13 +266,16 @@ def _list_alternatives(chosen: Candidate, candidates: list[Candidate], by_count:
         "next framework": min(others, key=lambda each: each.duration, default=None),
         "next doubling": next((each for count, each in by_count.items() if count >= 2 * chosen.num_gpus), None),
     }
-    alternatives = [each for each in found.values() if each is not None and each is not chosen]
-    return [
-        {"roles": [role for role, each in found.items() if each is other]}
-        | _describe(other, by_count)
-        | _compare(other, chosen)
-        for other in sorted({id(each): each for each in alternatives}.values(), key=alternatives.index)
-    ]
+    named: list[tuple[list[str], Candidate]] = []
+    for role, other in found.items():
+        if other is None or other is chosen:
+            continue
+        same = [roles for roles, each in named if each is other]
+        if same:
+            same[0].append(role)
+        else:
+            named.append(([role], other))
+    return named
 
 
 def _compare(other: Candidate, chosen: Candidate) -> Facts:
