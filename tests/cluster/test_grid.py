@@ -96,8 +96,8 @@ def test_tables_and_figures_do_not_mix_machines(grid, tmp_path):
     options = {"num_gpus": [1, 2], "per_device_batch_size": [8]}
     local.write_config(grid=study(frameworks=["sleeping", "pacing"], devices=["cpu"], **options))
     local.snakemake()
-    # The cluster has an interconnect and a price.
-    more = {"tables/probes.tsv", "tables/grid/allreduce.tsv"}
+    # The cluster has an interconnect, a price and batch scripts.
+    more = {"tables/probes.tsv", "tables/grid/allreduce.tsv", "tables/grid/run.sbatch"}
     more |= {f"figures/grid/{figure}.{form}" for figure in ("allreduce", "price") for form in ("svg", "png")}
     assert list_products(grid) - list_products(local) == more
     assert list_products(local) <= list_products(grid)

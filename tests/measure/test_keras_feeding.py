@@ -25,7 +25,7 @@ from specs import make_data, make_spec
 
 MIB = 2**20
 batch = np.zeros((2, 1, 1, 1), np.uint8), np.zeros(2, np.int32)
-spec = SimpleNamespace(prefetch=2, tier="best")
+spec = SimpleNamespace(prefetch=2, tier="best", steps=2)
 loop = SimpleNamespace(spec=spec, num_steps=2, begin_step=lambda: None, resident_batch=None)
 loop.iterate_handed_batches = lambda: iter([batch] * 2)
 libc, fed = ctypes.CDLL(None), []
