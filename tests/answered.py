@@ -3,7 +3,7 @@
 import pandas as pd
 
 from howmanygpus.report.answer import answer
-from howmanygpus.report.outcomes import identify
+from howmanygpus.report.outcomes import IDENTITY, identify
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
@@ -31,11 +31,12 @@ def make_runs(*rows):
     runs, evaluations, repeats = [], [], {}
     for changes in rows:
         names = {key: changes[key] for key in ("framework", "num_gpus") if key in changes}
-        repeat = repeats[str(names)] = repeats.get(str(names), 0) + 1
+        own = {key: changes[key] for key in IDENTITY if key in changes}
+        repeat = repeats[str(own)] = repeats.get(str(own), 0) + 1
         spec = make_spec(repeat=repeat, global_batch_size=8 * changes.get("num_gpus", 1), **names)
-        identity = identify(FIXED, vars(spec))
+        identity = identify(FIXED, vars(spec)) | own
         row = {"status": "completed", "init_s": 3.0, "compile_s": 1.0, "train_s": 2.0, "images_per_s": 100.0}
-        row |= {"quality": 0.95, "quality_metric": "accuracy", "started_at": f"2026-11-22T21:0{repeat}:00+00:00"}
+        row |= {"quality": 0.95, "quality_metric": "accuracy", "started_at": f"2026-11-22T21:{repeat:02}:00+00:00"}
         row |= WHERE | changes
         quality, then, wall_s = row.pop("quality"), row.pop("then", None), row.pop("wall_s", 9.0)
         if row["status"] != "completed":

@@ -11,6 +11,7 @@ from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.proposal import collect, draw, save
 from howmanygpus.report.tables.scaling import compute_scaling
+from howmanygpus.report.tables.time_to_accuracy import COLUMNS as TIMES
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.report.tables.utilisation import COLUMNS as UTILISATION
 from howmanygpus.report.texts import escape_for_tex, list_scaling, render_proposal
@@ -81,7 +82,7 @@ def test_it_compiles(facts, tmp_path):
 
 def test_a_study_without_rates_says_so():
     runs, _ = make_runs({"framework": "a", "status": "crashed"})
-    times = pd.DataFrame({"variant": [], "threshold": [], **{name: [] for name in IDENTITY if name != "variant"}})
+    times = pd.DataFrame(columns=TIMES)
     scaling = compute_scaling(runs, {"weak": [8]}, {})
     facts = collect(decide(runs, times, Question()), runs, scaling, runs[list(IDENTITY)], CONFIG)
     assert "there is nothing to show" in render_proposal(facts, "md")

@@ -99,4 +99,41 @@ def test_the_command_tells_and_fails_below_a_ratio(tmp_path):
     assert len((tmp_path / "made" / "comparison.tsv").read_text().splitlines()) == 1 + 2 + 8
     assert call(*paths, "--fail-below", "0.95").returncode == 1
     assert call(*paths, "--fail-below", "0.8").returncode == 0
+    (tmp_path / "answer.json").write_text('{"decisions": []}')
+    assert "name a file result.json" in call(paths[0], str(tmp_path / "answer.json")).stderr
     assert "has results of these studies: none" in call(paths[0], str(tmp_path / "made")).stderr
+
+
+def test_few_repeats_are_judged_by_their_own_quantile():
+    """Student's quantile for one configuration with two repeats in each result: 99 % of two degrees of freedom."""
+    first, second = make(1, frameworks=("a",)), make(2, frameworks=("a",), factor=1.2)
+    for each in (first, second):
+        each["configurations"] = each["configurations"][:1]
+    rates = [np.log(each["configurations"][0]["images_per_s"]) for each in (first, second)]
+    error = np.sqrt(np.mean([np.var(each, ddof=1) for each in rates]))
+    (one,) = compare(first, second).frameworks
+    assert np.log(one.high / one.ratio) == pytest.approx(6.965 * error, rel=1e-3)
+
+
+def test_devices_of_one_result_are_not_mixed():
+    rows = [
+        {"framework": "a", "device": device, "images_per_s": rate}
+        for device, rate in (("cpu", 10.0), ("a100", 1000.0))
+        for _ in range(2)
+    ]
+    runs, _ = make_runs(*rows)
+    result = json.loads(json.dumps(make_result(runs, {}), allow_nan=False))
+    assert [one["images_per_s"] for one in result["configurations"]] == [[10, 10], [1000, 1000]]
+    assert [(each.names["device"], each.ratio) for each in compare(result, result).configurations] == [
+        ("cpu", 1),
+        ("a100", 1),
+    ]
+    gpu = result | {"configurations": [one | {"device": "h100"} for one in result["configurations"][1:]]}
+    alone = result | {"configurations": result["configurations"][1:]}
+    assert len(compare(alone, gpu).configurations) == 1, "other machines are compared"
+
+
+def test_disturbed_repeats_are_said():
+    first, second = make(1), make(2)
+    second["configurations"][0]["disturbed"] = 2
+    assert find_changes(first, second) == ["repeats that other work disturbed, which count: 0 -> 2"]

@@ -27,9 +27,12 @@ def read(path: Path, study: str | None) -> Result:
             sys.exit(f"{path} has results of these studies: {names}; name one by --study, or a file result.json")
         (path,) = found
     try:
-        return json.loads(path.read_text())
-    except (OSError, json.JSONDecodeError) as error:
+        result = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
         sys.exit(f"{path} cannot be read as a result: {error}; name a file result.json that this workflow wrote")
+    if not isinstance(result, dict) or "configurations" not in result:
+        sys.exit(f"{path} is no result; name a file result.json that this workflow wrote")
+    return result
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """Whether two means are the same within a margin: two one-sided tests (Schuirmann 1987), by a confidence interval."""
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -11,8 +12,9 @@ REACH, NUM_POINTS = 200.0, 200_001
 """The density of Student's t beyond REACH is below 1e-5 for one degree of freedom."""
 
 
-def compute_t_quantile(freedom: int) -> float:
-    """Return the quantile LEVEL of Student's t distribution with `freedom` degrees of freedom, to three digits.
+@cache
+def compute_t_quantile(freedom: int, level: float = LEVEL) -> float:
+    """Return a quantile of Student's t distribution with `freedom` degrees of freedom, to three digits; at most REACH.
 
     The density is integrated from zero by the trapezoid rule, since half of the distribution is below zero.
     """
@@ -20,7 +22,7 @@ def compute_t_quantile(freedom: int) -> float:
     scale = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - 0.5 * math.log(freedom * math.pi)
     density = np.exp(scale - (freedom + 1) / 2 * np.log1p(t**2 / freedom))
     below = 0.5 + np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2 * (t[1] - t[0]))])
-    return float(np.interp(LEVEL, below, t))
+    return float(np.interp(level, below, t))
 
 
 def compare_means(

@@ -16,6 +16,7 @@ from howmanygpus.report.answer.candidates import Value
 from howmanygpus.report.answer.names import CONFIGURATION
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.published import is_fair
+from howmanygpus.report.rows import choose_inputs
 from howmanygpus.report.style import GREY, make_panels, mark_counts
 from howmanygpus.report.tables.scaling import MODES, is_baseline
 
@@ -41,7 +42,8 @@ def collect(
     chosen = next((each["recommended"] for each in facts["decisions"] if each["recommended"]), None)
     known = scaling[scaling["images_per_s_median"].notna()]
     if chosen is None and len(known):
-        chosen = known.sort_values("images_per_s_median").iloc[-1].to_dict()
+        sound = known[known["num_failed"] == 0]
+        chosen = choose_inputs(sound if len(sound) else known).sort_values("images_per_s_median").iloc[-1].to_dict()
     curves = []
     for mode in MODES:
         if chosen is None:
@@ -110,9 +112,12 @@ def _describe_rows(rows: pd.DataFrame, runs: pd.DataFrame, cases: int) -> list[F
                 "device": row["device"],
                 "num_repeats": int(row["num_repeats"]),
                 "images_per_s": _summarize(row, "images_per_s"),
-                "speedup": None if is_base else _summarize(row, "speedup"),
+                "is_base": is_base,
+                "speedup": None if is_base or pd.isna(row["speedup"]) else _summarize(row, "speedup"),
                 "scaling_efficiency": _known(row["scaling_efficiency"]),
-                "has_efficiency": None if is_base else bool(row["scaling_efficiency"] >= EFFICIENCY),
+                "has_efficiency": (
+                    None if is_base or pd.isna(row["speedup"]) else bool(row["scaling_efficiency"] >= EFFICIENCY)
+                ),
                 "gain": gain,
                 "has_gain": None if gain is None else bool(gain >= DOUBLING**doublings),
                 "wall_s": wall.as_fact() if wall else None,

@@ -8,13 +8,14 @@ else is needed to compare it. Rates are compared on a logarithmic scale, because
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import NormalDist, fmean
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from howmanygpus.report.answer.names import CONFIGURATION
+from howmanygpus.report.equivalence import compute_t_quantile
 from howmanygpus.report.published import is_fair
 
 VERSION = 1
@@ -24,7 +25,7 @@ KEY = (
     *(name for name in CONFIGURATION if name not in ("device", "placement")),
     "global_batch_size",
 )
-"""What two results are matched by. The device is left out, so that machines can be compared."""
+"""What two results are matched by. The device is left out, so that machines can be compared; see choose_key."""
 VALUES = ("images_per_s", "train_s", "wall_time_s", "quality_last", "peak_memory_gib", "cost")
 CONSTANT = ("framework_version", "device_model", "driver_version", "manifest_sha256", "parity", "git_commit")
 LEVEL = 0.98
@@ -39,11 +40,11 @@ def make_result(planned: pd.DataFrame, facts: dict[str, Any]) -> Result:
     """Return the result of a study. planned: the table of all its runs; facts: see report.answer.facts."""
     runs = planned[is_fair(planned)]
     configurations = []
-    for key, repeats in runs.groupby(list(KEY), sort=False, dropna=False):
+    for key, repeats in runs.groupby([*KEY, "device"], sort=False, dropna=False):
         done = repeats[repeats["status"] == "completed"]
         configurations.append(
-            {name: _plain(value) for name, value in zip(KEY, key, strict=True)}
-            | {"device": repeats["device"].iloc[0], "num_planned": len(repeats)}
+            {name: _plain(value) for name, value in zip([*KEY, "device"], key, strict=True)}
+            | {"num_planned": len(repeats)}
             | {"statuses": {status: int(n) for status, n in repeats["status"].value_counts().items()}}
             | {name: sorted(set(done[name].dropna().astype(str))) for name in CONSTANT}
             | {name: [_plain(value) for value in done[name].dropna()] for name in VALUES}
@@ -102,27 +103,34 @@ def compare(first: Result, second: Result) -> Comparison:
     machine at two times may differ more than repeats in one go, so that small differences are not named, however sure
     (SMALLEST).
     """
-    ours, theirs = _index(first), _index(second)
+    names = choose_key(first, second)
+    ours, theirs = _index(first, names), _index(second, names)
     both = [key for key in ours if key in theirs]
     spread, freedom = _pool([each[key] for key in both for each in (ours, theirs)])
-    frameworks = list(dict.fromkeys(dict(zip(KEY, key, strict=True))["framework"] for key in both))
+    frameworks = list(dict.fromkeys(dict(zip(names, key, strict=True))["framework"] for key in both))
     of_one, of_framework = (_quantile(number, freedom) for number in (len(both), len(frameworks)))
-    pairs = [_Pair.of(key, ours[key], theirs[key], spread) for key in both]
+    pairs = [_Pair.of(dict(zip(names, key, strict=True)), ours[key], theirs[key], spread) for key in both]
     configurations = [_make_ratio(pair.names, [pair], of_one) for pair in pairs]
     together = [
         _make_ratio({"framework": name}, [pair for pair in pairs if pair.names["framework"] == name], of_framework)
         for name in frameworks
     ]
     only_first, only_second = (
-        [dict(zip(KEY, key, strict=True)) for key in one if key not in other]
+        [dict(zip(names, key, strict=True)) for key in one if key not in other]
         for one, other in ((ours, theirs), (theirs, ours))
     )
     return Comparison(configurations, together, only_first, only_second)
 
 
-def _index(result: Result) -> dict[tuple, list[float]]:
+def choose_key(first: Result, second: Result) -> tuple[str, ...]:
+    """Return what configurations are matched by: also the device if one of the results has several."""
+    devices = [{one["device"] for one in result["configurations"]} for result in (first, second)]
+    return (*KEY, "device") if max(map(len, devices)) > 1 else KEY
+
+
+def _index(result: Result, names: tuple[str, ...]) -> dict[tuple, list[float]]:
     """Return the rates of each configuration that has some."""
-    known = ((tuple(one[name] for name in KEY), one["images_per_s"]) for one in result["configurations"])
+    known = ((tuple(one[name] for name in names), one["images_per_s"]) for one in result["configurations"])
     return {key: rates for key, rates in known if rates}
 
 
@@ -135,15 +143,8 @@ def _pool(groups: Iterable[list[float]]) -> tuple[float, int]:
 
 
 def _quantile(num_ratios: int, freedom: int) -> float:
-    """Return how many standard errors an interval reaches; nan without degrees of freedom.
-
-    Student's quantile from the normal one by the first two terms of Cornish and Fisher's expansion (Abramowitz and
-    Stegun 1964, 26.7.5).
-    """
-    if not freedom:
-        return math.nan
-    z = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / max(1, num_ratios))
-    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+    """Return how many standard errors an interval reaches; nan without degrees of freedom."""
+    return compute_t_quantile(freedom, 1 - (1 - LEVEL) / 2 / max(1, num_ratios)) if freedom else math.nan
 
 
 @dataclass(frozen=True)
@@ -156,9 +157,8 @@ class _Pair:
     error: float
 
     @classmethod
-    def of(cls, key: tuple, first: list[float], second: list[float], spread: float) -> "_Pair":
+    def of(cls, names: dict[str, Any], first: list[float], second: list[float], spread: float) -> "_Pair":
         error = spread * math.sqrt(1 / len(first) + 1 / len(second))
-        names = dict(zip(KEY, key, strict=True))
         return cls(names, float(np.mean(np.log(first))), float(np.mean(np.log(second))), error)
 
 
@@ -170,8 +170,11 @@ def _make_ratio(names: dict[str, Any], pairs: list[_Pair], quantile: float) -> R
 
 
 def find_changes(first: Result, second: Result) -> list[str]:
-    """Name what differs between the circumstances of two results: machine, versions, data, code."""
+    """Name what differs between the circumstances of two results: machine, versions, data, code, disturbed repeats."""
     changes = []
+    disturbed = [sum(one["disturbed"] for one in each["configurations"]) for each in (first, second)]
+    if any(disturbed):
+        changes.append("repeats that other work disturbed, which count: {} -> {}".format(*disturbed))
     for name in CONSTANT:
         values = [sorted({value for one in each["configurations"] for value in one[name]}) for each in (first, second)]
         if values[0] != values[1]:
@@ -180,9 +183,10 @@ def find_changes(first: Result, second: Result) -> list[str]:
 
 
 def tabulate(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return one row for each ratio, those of frameworks first."""
+    """Return one row for each ratio, those of frameworks first. There must be one."""
+    names = comparison.configurations[0].names
     return [
-        {name: each.names.get(name, "all") for name in KEY}
+        {name: each.names.get(name, "all") for name in names}
         | {"first_images_per_s": each.first, "second_images_per_s": each.second, "ratio": each.ratio}
         | {"ratio_low": each.low, "ratio_high": each.high, "is_difference": each.is_difference}
         for each in (*comparison.frameworks, *comparison.configurations)

@@ -5,7 +5,7 @@ Whoever changes a sentence changes a template only. The templates get the functi
 """
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,17 @@ from howmanygpus.report.result import Comparison
 from howmanygpus.report.rows import name_count
 
 FOLDER = Path(__file__).parents[3] / "report"
-WIDTH = 100
-"""Columns of the text, which a line of a table may exceed."""
+WIDTH, HEIGHT = 100, 25
+"""Columns of texts, and lines of a first screen."""
+MOST = (
+    *({"doubts": doubts, "rows": 8, "alternatives": 4, "ties": 3, "decisions": 3} for doubts in (5, 4, 3)),
+    *({"doubts": 3, "rows": rows, "alternatives": 4, "ties": 1, "decisions": 3} for rows in (6, 4)),
+    *({"doubts": doubts, "rows": 4, "alternatives": 2, "ties": 1, "decisions": 3} for doubts in (2, 1)),
+    *({"doubts": 0, "rows": 0, "alternatives": 0, "ties": 0, "decisions": decisions} for decisions in (8, 4)),
+)
+"""Most parts of each kind that a first screen shows, from the fullest to the shortest."""
+LONGEST = 190
+"""Characters of a sentence on a first screen, which is cut beyond."""
 UNITS = (("s", 1.0, 90.0), ("min", 60.0, 90.0), ("h", 3600.0, 48.0), ("days", 86400.0, float("inf")))
 """Units of durations: name, seconds, and the number from which on the next unit is used."""
 
@@ -32,8 +41,13 @@ Value = dict[str, float | None]
 
 
 def render(facts: dict[str, Any], template: str) -> str:
-    """Return the text that a template makes of the facts of a study."""
-    return _fill(template, table=write_table, facts=facts)
+    """Return the text that a template makes of the facts of a study, with as much of them as fits on a screen."""
+    text = ""
+    for most in MOST:
+        text = _fill(template, table=write_table, facts=facts, most=most)
+        if len(text.splitlines()) <= HEIGHT:
+            break
+    return text
 
 
 def render_comparison(comparison: Comparison, changes: list[str], first: str, second: str) -> str:
@@ -52,7 +66,7 @@ def _fill(template: str, is_folded: bool = True, **names: Any) -> str:
     environment = Environment(
         loader=FileSystemLoader(FOLDER), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    written = (write_number, write_duration, write_value, write_configuration, write_price, write_target)
+    written = (write_number, write_duration, write_value, write_configuration, write_price, write_target, shorten)
     environment.globals |= {each.__name__.removeprefix("write_"): each for each in (*written, name_count)}
     environment.filters["tex"] = escape_for_tex
     lines = environment.get_template(template).render(names).splitlines()
@@ -89,13 +103,16 @@ def write_value(value: Value, unit: str = "") -> str:
     return f"{text} ({write_number(value['low'])} to {write_number(value['high'])})"
 
 
+def write_median(value: Value) -> str:
+    return write_number(value["median"] or 0.0)
+
+
 def write_configuration(one: dict[str, Any], unit: str) -> str:
     """Write a configuration, such as `4 x a100, pytorch_ddp, 128 images per device`. unit: images or samples."""
-    what = one["framework"] if one["variant"] == "base" else f"{one['framework']} {one['variant']}"
     nodes = f" on {one['num_nodes']} nodes" if one["num_nodes"] > 1 else ""
     batches = f"{one['accumulate']} x " if one["accumulate"] > 1 else ""
     batch = f"{batches}{name_count(one['per_device_batch_size'], unit[:-1])} per device"
-    return f"{one['num_gpus']} x {one['device']}{nodes}, {what}, {batch}"
+    return f"{one['num_gpus']} x {one['device']}{nodes}, {one['series']}, {batch}"
 
 
 def write_price(one: dict[str, Any], is_target: bool) -> str:
@@ -105,30 +122,66 @@ def write_price(one: dict[str, Any], is_target: bool) -> str:
     return f"{one['device_seconds'] / 3600:.3g} device-hours" if is_target else ""
 
 
+def shorten(text: str) -> str:
+    """Cut a sentence that is too long for a first screen."""
+    return textwrap.shorten(text, LONGEST, placeholder=" ...")
+
+
 def write_target(goal: dict[str, Any]) -> str:
     return f"{goal['metric']} {goal['threshold']:g}"
 
 
-def write_table(decision: dict[str, Any], unit: str) -> list[str]:
-    """Return the lines of the table of the best configuration on each number of devices."""
-    goal, counts = decision["goal"], decision["counts"]
+def write_table(decision: dict[str, Any], unit: str, num_rows: int) -> list[str]:
+    """Return the lines of the table of the best configuration on each number of devices; the others are counted.
+
+    Beside the first, those nearest to the recommended one are shown. Intervals are left out if they do
+    not fit, and then names are cut.
+    """
+    counts, left_out = _choose_rows(decision["counts"], num_rows), len(decision["counts"]) - num_rows
+    more = [f"  and {name_count(left_out, 'more number')} of devices, in answer.json"] if left_out > 0 else []
+    lines = _list_counts(decision["goal"], counts, unit, write_value)
+    if max(map(len, lines)) > WIDTH:
+        lines = _list_counts(decision["goal"], counts, unit, write_median)
+    if (excess := max(map(len, lines)) - WIDTH) > 0:
+        longest = max(len(one["series"]) for one in counts) - excess
+        short = [one | {"series": _cut(one["series"], longest)} for one in counts]
+        lines = _list_counts(decision["goal"], short, unit, write_median)
+    return [*lines, *more]
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: max(1, longest - 3)]}..."
+
+
+def _choose_rows(counts: list[dict[str, Any]], num_rows: int) -> list[dict[str, Any]]:
+    chosen = next((place for place, one in enumerate(counts) if one["is_recommended"]), 0)
+    places = sorted(range(len(counts)), key=lambda place: (place > 0, abs(place - chosen)))
+    return [counts[place] for place in sorted(places[:num_rows])]
+
+
+def _list_counts(
+    goal: dict[str, Any], counts: list[dict[str, Any]], unit: str, write: Callable[[Value], str]
+) -> list[str]:
     is_target = goal["threshold"] is not None
     priced = [one for one in counts if one["cost"]]
     columns = {
         "": [">" if one["is_recommended"] else "" for one in counts],
-        "devices": [f"{one['num_gpus']} x {one['device']}" for one in counts],
-        "framework": [one["framework"] for one in counts],
+        "devices": [str(one["num_gpus"]) for one in counts],
+        "nodes": [str(one["num_nodes"]) for one in counts],
+        "framework": [one["series"] for one in counts],
         "batch": [str(one["per_device_batch_size"]) for one in counts],
     }
     if is_target:
         name, size = choose_unit(max(one["duration_s"]["median"] for one in counts))
-        columns[f"{name} to {write_target(goal)}"] = [write_value(_scale(one["duration_s"], size)) for one in counts]
-    columns[f"{unit}/s"] = [write_value(one["images_per_s"]) if one["images_per_s"] else "-" for one in counts]
+        columns[f"{name} to {write_target(goal)}"] = [write(_scale(one["duration_s"], size)) for one in counts]
+    columns[f"{unit}/s"] = [write(one["images_per_s"]) if one["images_per_s"] else "-" for one in counts]
     columns["efficiency"] = ["-" if one["efficiency"] is None else f"{100 * one['efficiency']:.0f} %" for one in counts]
     if priced:
         columns[priced[0]["currency"]] = [write_number(one["cost"]["median"]) if one["cost"] else "-" for one in counts]
     elif is_target:
         columns["device-h"] = [f"{one['device_seconds'] / 3600:.3g}" for one in counts]
+    if all(one["num_nodes"] == 1 for one in counts):
+        del columns["nodes"]
     return _align([[*columns], *zip(*columns.values(), strict=True)])
 
 
@@ -150,7 +203,7 @@ def list_scaling(curve: dict[str, Any], facts: dict[str, Any]) -> list[list[str]
         "batch": [str(row["global_batch_size"]) for row in rows],
         "wall time": [write_duration(row["wall_s"]) if row["wall_s"] else "" for row in rows],
         f"{facts['unit']}/s": [write_value(row["images_per_s"]) for row in rows],
-        "speed-up": [write_value(row["speedup"]) if row["speedup"] else "1" for row in rows],
+        "speed-up": [write_value(row["speedup"]) if row["speedup"] else "1" * row["is_base"] for row in rows],
         "efficiency": [_write_share(row["scaling_efficiency"]) for row in rows],
         f"at {100 * facts['efficiency']:.0f} %": [_write_pass(row["has_efficiency"]) for row in rows],
         "gain": ["" if row["gain"] is None else f"{row['gain']:.2f}" for row in rows],

@@ -17,6 +17,7 @@ import pandas as pd
 
 from howmanygpus.report.answer.names import CONFIGURATION
 from howmanygpus.report.intervals import median_interval, ratio_interval
+from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, UNDECIDED, has_failed
 from howmanygpus.report.rows import choose_inputs
 from howmanygpus.report.tables.time_to_accuracy import choose_hardest_threshold, summarize_time_to_accuracy
@@ -58,9 +59,10 @@ class Value:
 class Candidate:
     """A configuration that completed without a failed repeat, and reached the goal in all of them.
 
-    durations: seconds by repeat, see above. costs: money by repeat until the goal. rates: images/s. walls: seconds of
-    wall time until the goal. qualities: at the end of training. models: of the devices. scatter: usual factor between
-    repeats of the study, see report.ties.
+    names: the columns CONFIGURATION, global_batch_size, num_planned (repeats), and series, which is the framework with
+    the variant, input and precision if they vary. durations: seconds by repeat, see above. costs: money by repeat until
+    the goal. rates: images/s. walls: seconds of wall time until the goal. qualities: at the end of training. models: of
+    the devices. scatter: usual factor between repeats of the study, see report.ties.
     """
 
     names: dict[str, Any]
@@ -84,10 +86,6 @@ class Candidate:
     def series(self) -> tuple[str, str, str]:
         """Framework, variant and precision."""
         return self.names["framework"], self.names["variant"], self.names["precision"]
-
-    @property
-    def machine(self) -> tuple[str, str]:
-        return self.names["device"], " and ".join(sorted(self.models))
 
     @cached_property
     def duration(self) -> float:
@@ -114,19 +112,26 @@ class Candidate:
 def choose_goal(runs: pd.DataFrame, times: pd.DataFrame) -> Goal:
     """Return the hardest threshold that some configuration reached in all its repeats, or the rate without one.
 
-    runs: comparable ones; times: the table time_to_accuracy.
+    runs: comparable ones; times: the table time_to_accuracy. A repeat that diverged after it reached a threshold did
+    not reach it, because its configuration cannot be recommended.
     """
-    if times.empty:
+    metrics = runs["quality_metric"].dropna()
+    if metrics.empty and times.empty:
         return Goal()
-    summary = summarize_time_to_accuracy(times)
+    metric = times["metric"].iloc[0] if len(times) else metrics.iloc[0]
+    completed = times.assign(reached=times["reached"].eq(True) & times["status"].eq("completed"))
+    summary = summarize_time_to_accuracy(completed)
     sure = summary[summary["num_reached"] == summary["num_repeats"]]
-    metric, better = times["metric"].iloc[0], times["better"].iloc[0]
-    return Goal(metric, better, choose_hardest_threshold(sure) if len(sure) else None)
+    return Goal(metric, load_metric(metric).BETTER, choose_hardest_threshold(sure) if len(sure) else None)
 
 
 def list_candidates(runs: pd.DataFrame, times: pd.DataFrame, goal: Goal) -> list[Candidate]:
-    """Return the configurations that can be recommended, on the images that count."""
+    """Return the configurations that can be recommended, on the images that count.
+
+    Costs are known of all of them in one currency, or of none: money and device-hours cannot be compared.
+    """
     counted = choose_inputs(runs)
+    varying = [name for name in ("variant", "input", "precision") if counted[name].nunique() > 1]
     reached = times[times["threshold"] == goal.threshold] if goal.is_target else times.iloc[:0]
     by_run = reached.set_index(list(IDENTITY))
     found = []
@@ -135,10 +140,15 @@ def list_candidates(runs: pd.DataFrame, times: pd.DataFrame, goal: Goal) -> list
         tried = repeats[~repeats["status"].isin(UNDECIDED)]
         if done.empty or has_failed(tried["status"]).any():
             continue
-        candidate = _make_candidate(dict(zip(CONFIGURATION, key, strict=True)), done, by_run, goal)
+        names = dict(zip(CONFIGURATION, key, strict=True))
+        shown = dict.fromkeys(["variant"] * (names["variant"] != "base") + varying)
+        names["series"] = " ".join(str(names[name]) for name in ("framework", *shown))
+        candidate = _make_candidate(names | {"num_planned": len(repeats)}, done, by_run, goal)
         if candidate is not None:
             found.append(candidate)
     scatter = measure_scatter(candidate.durations for candidate in found)
+    if len({candidate.currency for candidate in found}) > 1:
+        found = [replace(candidate, costs=[], currency=None) for candidate in found]
     return [replace(candidate, scatter=scatter) for candidate in found]
 
 
@@ -157,7 +167,7 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
         walls = moments["wall_time_s"].astype(float).tolist()
         costs, currencies = moments["cost_to_accuracy"], moments["currency"]
     else:
-        durations = [1 / rate for rate in rates]
+        durations = [1 / rate for rate in rates if rate > 0]
         walls = quiet["wall_time_s"].dropna().astype(float).tolist()
         costs, currencies = quiet["cost"], quiet["currency"]
     # A target that was reached within the first step takes no training time.

@@ -15,11 +15,12 @@ import pandas as pd
 
 from howmanygpus.report.answer.candidates import Candidate, Goal, Value, choose_goal, list_candidates
 from howmanygpus.report.answer.doubts import describe_trend
+from howmanygpus.report.answer.names import CONFIGURATION
 from howmanygpus.report.answer.study import REPEAT
 from howmanygpus.report.equivalence import NO, compare_means
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import IDENTITY, has_failed
-from howmanygpus.report.published import is_fair
+from howmanygpus.report.published import is_control, is_fair
 from howmanygpus.report.rows import choose_inputs, is_program, name_count
 
 WORTH_DOUBLING = 1.5
@@ -28,6 +29,8 @@ FACTS_VERSION = 1
 LINEAR = 1.05
 """Efficiency above which a speed-up counts as more than linear."""
 ENOUGH_REPEATS = 3
+UNFINISHED = ("missing", "running", "interrupted", "preempted", "node_failed", "cancelled")
+"""Statuses of runs that the next call does."""
 
 Facts = dict[str, Any]
 
@@ -62,6 +65,7 @@ def decide(
     was made.
     """
     runs = planned[is_fair(planned)]
+    planned = planned[~is_control(planned)]
     # Independent runs train as many networks as there are devices.
     one_network = runs[~runs["independent"].eq(True)]
     runs = one_network if len(one_network) else runs
@@ -125,7 +129,7 @@ def _decide_part(
     found = list_candidates(runs, times, goal)
     equal, unequal = _split_by_quality(found, goal, question.margin)
     trusted = [candidate for candidate in equal if candidate.is_trusted]
-    refusal = _refuse(runs, found, trusted)
+    refusal = _refuse(runs, found, equal)
     shown = trusted or equal
     by_count = _choose_by_count(shown)
     chosen = None
@@ -167,29 +171,32 @@ def _split_by_quality(found: list[Candidate], goal: Goal, margin: float) -> tupl
             is_worse = difference < 0 and compare_means(difference, spread, freedom, repeats, margin)[2] == NO
         else:
             is_worse = difference < -margin
+        is_worse |= not np.isfinite(difference)
         worse += [candidate] if is_worse else []
     return [candidate for candidate in found if candidate not in worse], worse
 
 
 def _pool(groups: Iterable[list[float]]) -> tuple[float, int]:
-    """Return the pooled standard deviation within groups, and its degrees of freedom."""
+    """Return the pooled standard deviation within groups of finite values, and its degrees of freedom."""
     squares, freedom = 0.0, 0
     for values in groups:
+        if not np.isfinite(values).all():
+            continue
         squares += float(np.sum((np.array(values) - np.mean(values)) ** 2))
         freedom += len(values) - 1
     return (squares / freedom) ** 0.5 if freedom else 0.0, freedom
 
 
-def _refuse(runs: pd.DataFrame, found: list[Candidate], trusted: list[Candidate]) -> str | None:
-    """Say why nothing can be recommended; None if something can."""
+def _refuse(runs: pd.DataFrame, found: list[Candidate], equal: list[Candidate]) -> str | None:
+    """Say why nothing can be recommended; None if something can. equal: those of equal quality."""
     if not (runs["status"] == "completed").any():
-        return "no run has completed"
+        return "no run that counts has completed"
     if not found:
         return "no configuration completed all its repeats with a rate and reached the same target in all of them"
-    if not trusted:
-        return "other work on the machine disturbed every run, so that their order may be chance"
-    smallest = runs["num_gpus"].min()
-    if all(candidate.num_gpus > smallest for candidate in trusted):
+    if not any(candidate.is_trusted for candidate in equal):
+        return "other work on the machine disturbed every run to choose from, so that their order may be chance"
+    smallest = min(candidate.num_gpus for candidate in equal)
+    if not any(candidate.is_trusted for candidate in equal if candidate.num_gpus == smallest):
         devices = name_count(smallest, "device")
         return f"nothing sound was measured on {devices}, with which more devices are to be compared"
     return None
@@ -210,7 +217,7 @@ def _choose(
     pool = trusted
     if question.budget is not None:
         if not all(candidate.costs for candidate in pool):
-            return None, "the budget cannot be compared, because the machine file has no price"
+            return None, "the budget cannot be compared, because not all costs are known in one currency"
         pool = [candidate for candidate in pool if candidate.price <= question.budget]
         if not pool:
             cheapest = min(trusted, key=lambda candidate: candidate.price)
@@ -226,7 +233,8 @@ def _choose(
                 return None, "the wall time of the runs is not known"
             fastest = min(known, key=lambda candidate: np.median(candidate.walls))
             return None, (
-                f"nothing is done within {question.deadline_h:g} h; the fastest, {_word(fastest)}, takes "
+                f"nothing{' within the budget' * (question.budget is not None)} is done within "
+                f"{question.deadline_h:g} h; the fastest, {_word(fastest)}, takes "
                 f"{np.median(fastest.walls) / 3600:.3g} h"
             )
         return min(in_time, key=lambda candidate: (candidate.price, candidate.num_gpus)), None
@@ -280,12 +288,12 @@ def _list_alternatives(
 
 def _compare(other: Candidate, chosen: Candidate) -> Facts:
     """Compare an alternative with the recommended configuration."""
-    qualities = fmean(other.qualities) - fmean(chosen.qualities) if other.qualities and chosen.qualities else None
+    difference = fmean(other.qualities) - fmean(chosen.qualities) if other.qualities and chosen.qualities else np.nan
     return {
         "times_faster": other.gain_over(chosen).as_fact(),
         "is_tied": other.is_tied_with(chosen),
         "times_price": other.price / chosen.price if other.currency == chosen.currency else None,
-        "quality_difference": qualities,
+        "quality_difference": difference if np.isfinite(difference) else None,
     }
 
 
@@ -320,6 +328,7 @@ def _name(candidate: Candidate) -> Facts:
         "variant": variant,
         "precision": precision,
         "input": names["input"],
+        "series": names["series"],
         "per_device_batch_size": size,
         "accumulate": names["global_batch_size"] // (size * candidate.num_gpus),
     }
@@ -344,6 +353,7 @@ def _describe(candidate: Candidate, by_count: dict[int, Candidate]) -> Facts:
         "speedup": None if is_base else speedup.as_fact(),
         "efficiency": None if is_base else speedup.median / ratio,
         "quality": quality.as_fact() if quality else None,
+        "num_planned": candidate.names["num_planned"],
         "num_repeats": candidate.num_repeats,
         "num_disturbed": candidate.num_disturbed,
         "run_dirs": candidate.run_dirs,
@@ -352,7 +362,8 @@ def _describe(candidate: Candidate, by_count: dict[int, Candidate]) -> Facts:
 
 def _word(candidate: Candidate) -> str:
     names = candidate.names
-    return f"{candidate.num_gpus} x {names['device']} {names['framework']} x {names['per_device_batch_size']}"
+    nodes = f" on {names['num_nodes']} nodes" if names["num_nodes"] > 1 else ""
+    return f"{candidate.num_gpus} x {names['device']}{nodes} {names['series']} x {names['per_device_batch_size']}"
 
 
 def _list_doubts(
@@ -374,18 +385,20 @@ def _list_doubts(
     repeat = f"{REPEAT} --study {runs['study'].iloc[0]}"
     stale = runs["status"].eq("stale") | runs["stale_because"].notna()
     if stale.any():
-        doubt("stale", f"{name_count(int(stale.sum()), 'run')} were made with other settings, code or data.")
+        named = {run_dir for each in (chosen, *by_count.values()) if each for run_dir in each.run_dirs}
+        scope = ", also of configurations named here" if runs.loc[stale, "run_dir"].isin(named).any() else ""
+        text = f"Stale, made with other settings, code or data: {name_count(int(stale.sum()), 'run')}{scope}."
+        doubt("stale", text, "the call without `available`")
     disturbed = [each for each in (chosen, *by_count.values()) if each and each.num_disturbed]
     num_disturbed = int(runs["disturbed"].eq(True).sum())
     if disturbed or num_disturbed:
         scope = ", also of configurations named here" if disturbed else ", none of them named here"
-        text = f"{num_disturbed} of {name_count(len(runs), 'run')} were disturbed by other work{scope}."
+        text = f"Disturbed by other work: {num_disturbed} of {name_count(len(runs), 'run')}{scope}."
         doubt("disturbed", text, repeat)
-    named = {run_dir for each in (chosen, *by_count.values()) if each for run_dir in each.run_dirs}
     outliers = runs[runs["is_outlier"].eq(True)]
     if len(outliers):
-        far = sorted(set(outliers["run_dir"]) & named) or list(outliers["run_dir"])
-        doubt("outliers", f"{name_count(len(outliers), 'rate')} far from the other repeats', such as {far[0]}.")
+        names = ", ".join(sorted(set(outliers["framework"])))
+        doubt("outliers", f"Far from the rates of the other repeats: {name_count(len(outliers), 'run')} of {names}.")
     if trend := describe_trend(runs):
         doubt("drift", trend)
     unhealthy = runs[runs["health"].notna()]
@@ -412,12 +425,24 @@ def _list_doubts(
         doubt("failed", f"{name_count(len(failed), 'run')} failed ({counts}); their configurations are not ranked.")
     if (runs["status"] == "completed").any() and (runs["parity"] == "not_checked").any() and not is_program(runs):
         doubt("unchecked", "The parity gate did not check all runs.", "parity: on")
-    if goal.metric and not goal.is_target:
-        doubt("no_target", f"No configuration reached a threshold of {name_metric(goal.metric)}; the rate decides.")
+    metric = str(goal.metric)
+    if found and len(times) and not goal.is_target:
+        doubt(
+            "no_target",
+            f"No configuration reached a threshold of {name_metric(metric)} in all its repeats; the rate decides.",
+        )
+    if goal.is_target and (missed := _word_missed(times, goal)):
+        text = f"Left out, {name_metric(metric)} {goal.threshold:g} not reached in all repeats: {missed}."
+        doubt("missed_target", text)
+    unfinished = runs["status"].isin(UNFINISHED)
+    if unfinished.any() and (runs["status"] == "completed").any():
+        text = f"Not done yet: {int(unfinished.sum())} of {name_count(len(runs), 'run')}."
+        doubt("unfinished", text, "the same call")
     for each in by_count.values():
         efficiency = _describe(each, by_count)["efficiency"]
         if efficiency is not None and efficiency > LINEAR:
-            doubt("superlinear", f"{_word(each)} is more than linearly faster: doubt its baseline.", repeat)
+            more_repeats = f"repeats: {2 * max(ENOUGH_REPEATS, each.names['num_planned'])}"
+            doubt("superlinear", f"{_word(each)} is more than linearly faster: doubt its baseline.", more_repeats)
             break
     if chosen:
         _doubt_repeats(doubt, chosen)
@@ -425,7 +450,9 @@ def _list_doubts(
         if len(measured) > 1 and chosen.num_gpus == measured[-1] == runs["num_gpus"].max():
             more = [*measured, 2 * measured[-1]]
             doubt("edge_of_counts", "More devices than measured may pay.", f"num_gpus: {more}")
-        sizes = sorted(int(size) for size in runs["per_device_batch_size"].unique())
+        # Under strong scaling other counts have other batches per device.
+        same = runs[runs["num_gpus"] == chosen.num_gpus]
+        sizes = sorted(int(size) for size in same["per_device_batch_size"].unique())
         if chosen.names["per_device_batch_size"] == sizes[-1] and len(sizes) > 1:
             doubt(
                 "edge_of_batches",
@@ -436,7 +463,16 @@ def _list_doubts(
 
 
 def _doubt_repeats(doubt, chosen: Candidate) -> None:
+    run_next = [f"repeats: {ENOUGH_REPEATS}"] if chosen.names["num_planned"] < ENOUGH_REPEATS else []
     if chosen.num_repeats == 1:
-        doubt("one_repeat", "One repeat each: chance may have decided.", f"repeats: {ENOUGH_REPEATS}")
+        doubt("one_repeat", "One repeat of the recommended configuration counts: chance may decide.", *run_next)
     elif chosen.num_repeats < ENOUGH_REPEATS:
-        doubt("few_repeats", f"{chosen.num_repeats} repeats give no narrow interval.", f"repeats: {ENOUGH_REPEATS}")
+        doubt("few_repeats", f"{chosen.num_repeats} repeats give no narrow interval.", *run_next)
+
+
+def _word_missed(times: pd.DataFrame, goal: Goal) -> str:
+    """Name the configurations whose completed repeats did not all reach the goal; empty without any."""
+    short = times[(times["threshold"] == goal.threshold) & times["status"].eq("completed") & ~times["reached"].eq(True)]
+    configurations = short.drop_duplicates(CONFIGURATION)
+    names = ", ".join(configurations["framework"].unique())
+    return f"{name_count(len(configurations), 'configuration')} of {names}" if names else ""
