@@ -287,6 +287,15 @@ def test_a_kernel_that_hangs_is_ended(tmp_path, monkeypatch):
     assert says(find_rates(SPEC, PLACEMENT, AttemptFolder(tmp_path / "attempt"), plan)["problem"], "not done after")
 
 
+def test_a_kernel_ends_itself_if_nobody_ends_it(tmp_path):
+    """That is a step of SLURM whose srun was killed."""
+    hang = "import time; from howmanygpus.measure import reference_kernel as kernel; kernel.PATIENCE_S = 1; "
+    hang += "kernel.measure_devices = lambda *devices: time.sleep(60); kernel.main()"
+    options = ["--kind", "cpu", "--cores-per-device", "1", "--num-devices", "1", "--folder", str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    assert subprocess.run([sys.executable, "-c", hang, *options], env=environment).returncode == -signal.SIGALRM
+
+
 def test_gpus_need_an_environment_that_is_there(tmp_path):
     """None is built only for the kernel."""
     record = tmp_path / "pytorch-cuda13.json"

@@ -20,12 +20,10 @@ from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.slurm import JOB
 from howmanygpus.measure.launch.launchers import srun
 from howmanygpus.measure.records import AttemptFolder, now
-from howmanygpus.measure.reference_kernel import list_devices
+from howmanygpus.measure.reference_kernel import PATIENCE_S, list_devices
 from howmanygpus.measure.spec import LaunchSpec
 from howmanygpus.surroundings.secrets import shorten
 
-PATIENCE_S = 120.0
-"""How long the kernel may take on all nodes. Most of it is the import of PyTorch on a cold file system."""
 FOLDER = "reference_kernel"
 """Folder in the cache, and in an attempt's folder."""
 MAX_REASON = 300
