@@ -52,10 +52,10 @@ def test_a_kernel_that_counts_no_time_leaves_the_utilisation_empty(proc):
     assert found["cpu0"]["utilisation_frac"] is None and found[HOST]["cores_frac"] == "nan"
 
 
-def hold(mib: int, rank: int | None, command: tuple = ()) -> subprocess.Popen:
+def hold(mib: int, rank: int | None, command: tuple = (), **variables: str) -> subprocess.Popen:
     """Start a process that holds memory. rank: its number on its node."""
     environment = {key: value for key, value in os.environ.items() if key not in host_samples.LOCAL_RANKS}
-    environment |= {} if rank is None else {"LOCAL_RANK": str(rank)}
+    environment |= variables | ({} if rank is None else {"LOCAL_RANK": str(rank)})
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
     return subprocess.Popen([*command, sys.executable, "-c", HOLD, str(mib)], **pipes)
 
@@ -75,6 +75,17 @@ def test_a_device_has_the_memory_of_its_own_processes(holders):
     found = ProcessMemory(os.getpid(), 2, is_process_each=True).sample()
     mib = [each * 1024 for each in found]
     assert 96 < mib[0] < 96 + 3 * 24 and 128 < mib[1] < 128 + 24, "without the launcher's"
+
+
+def test_independent_runs_have_memory_of_their_own():
+    """Each of their processes is the first one of a run."""
+    started = [hold(mib, 0, HOWMANYGPUS_DEVICE=str(device)) for device, mib in enumerate((64, 128))]
+    for each in started:
+        assert each.stdout.readline() == "holds\n"
+    found = [each * 1024 for each in ProcessMemory(os.getpid(), 2, is_process_each=True).sample()]
+    for each in started:
+        each.communicate("")
+    assert 64 < found[0] < 64 + 24 and 128 < found[1] < 128 + 24
 
 
 def test_devices_that_share_a_process_have_its_memory_once(holders):

@@ -51,6 +51,8 @@ def join(folder, *outcomes) -> dict | None:
         own.path.mkdir()
         own.events.write_text(f"events of {device}\n")
         own.predictions_of(0).write_text(f"predictions of {device}")
+        own.trace.mkdir()
+        (own.trace / "steps.json").write_text(f"steps of {device}")
         if outcome is None:
             own.error_of(0).write_text("Traceback")
         else:
@@ -65,6 +67,7 @@ def test_the_record_is_that_of_the_slowest_device_with_the_totals_of_all(tmp_pat
     joined = join(tmp_path, quick, make_outcome(measured_s=4.0, peak_memory_bytes=5), make_outcome(measured_s=3.0))
     assert (tmp_path / "events.jsonl").read_text() == "events of 1\n"
     assert (tmp_path / "predictions.rank0.npz").read_text() == "predictions of 1"
+    assert (tmp_path / "trace" / "steps.json").read_text() == "steps of 1"
     assert joined["measured_s"] == 4.0 and joined["train_s"] == 5.0
     assert joined["images_seen"] == 360 and joined["steps"] == 12 and joined["num_processes"] == 3
     assert joined["peak_memory_bytes"] == 7 and joined["wall_time_s"] == 99.0 and joined["disturbance"] == disturbance
@@ -106,6 +109,6 @@ def test_a_process_sees_its_own_device_alone(monkeypatch):
     assert environment == {
         **{"HOWMANYGPUS_ADDRESSES": "h:20001", "MASTER_ADDR": "h", "MASTER_PORT": "20001"},
         **{"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"},
-        **{"CUDA_VISIBLE_DEVICES": "GPU-b", "HOWMANYGPUS_CORES": "2,3"},
+        **{"CUDA_VISIBLE_DEVICES": "GPU-b", "HOWMANYGPUS_CORES": "2,3", "HOWMANYGPUS_DEVICE": "1"},
     }
     assert bound == [[2, 3]]

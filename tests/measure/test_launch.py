@@ -2,18 +2,24 @@
 
 import json
 import shutil
+import signal
 import sysconfig
 import tempfile
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from howmanygpus.measure.host import health
 from howmanygpus.measure.host.placement import Placement
+from howmanygpus.measure.launch import launch
 from howmanygpus.measure.launch.environment import build_environment
 from howmanygpus.measure.launch.launch import RunModule, lock_machine, lock_publishing, publish
 from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.measure.spec import INDEPENDENT
 from howmanygpus.site.jobs.attempts import build_launch_command, create_attempt
+from messages import says
 from records import make_run
 from specs import make_spec
 
@@ -118,6 +124,61 @@ def test_a_run_that_the_parity_gate_forbids_is_refused(tmp_path, monkeypatch, ve
     options = dict(zip(command[3::2], command[4::2], strict=True))
     assert options["--parity"] == verdict and options["--deadline-s"] == "120"
     assert options.get("--refuse") == (f"loss: 1, allowed 0.1; see {file}" if is_refused else None)
+
+
+OUTCOME = {"status": "out_of_memory", "reason": "7 GiB", "code": {}}
+WORK = RunModule("", lambda spec: {"manifest_sha256": "0" * 64, "weights_sha256": "0" * 64}, lambda spec, attempt: None)
+
+
+def stop_while_running(tmp_path, monkeypatch, spec, error, *outcomes) -> tuple[int, Path]:
+    """Return the exit status and the folder of a run that is stopped by an error when its processes left outcomes.
+
+    outcomes: paths below the folder of the attempt.
+    """
+
+    def run_processes(spec, placement, attempt, *arguments):
+        for path in outcomes:
+            (attempt.path / path).parent.mkdir(exist_ok=True)
+            (attempt.path / path).write_text(json.dumps(OUTCOME))
+        attempt.telemetry.touch()
+        raise error
+
+    monkeypatch.setenv("HOWMANYGPUS_LOCK_FOLDER", str(tmp_path))
+    monkeypatch.setattr(launch, "run_processes", run_processes)
+    monkeypatch.setattr(launch, "ignore_signals", lambda: None)
+    attempt = AttemptFolder(tmp_path / "attempts" / "1")
+    attempt.path.mkdir(parents=True)
+    options = {"refuse": "", "parity": "not_checked", "reference": None, "save_weights": False, "deadline_s": 9.0}
+    options |= {"run_dir": tmp_path / "run"}
+    return launch.launch(spec, tmp_path / "run", attempt, SimpleNamespace(**options), WORK), tmp_path / "run"
+
+
+STOPS = [TimeoutError("the time limit"), launch.Interrupted(signal.SIGTERM)]
+
+
+@pytest.mark.parametrize("error", STOPS, ids=["time limit", "signal"])
+def test_a_run_that_is_done_is_kept_if_it_is_stopped_while_it_is_traced(tmp_path, monkeypatch, error):
+    status, run_dir = stop_while_running(tmp_path, monkeypatch, make_spec(num_gpus=1), error, "outcome.json")
+    assert status == 0 and json.loads((run_dir / "run.json").read_text())["status"] == "out_of_memory"
+
+
+@pytest.mark.parametrize("num_done", [0, 1, 2])
+def test_independent_runs_that_are_all_done_are_kept_if_their_end_takes_too_long(tmp_path, monkeypatch, num_done):
+    spec = make_spec(num_gpus=2, global_batch_size=16, independent=True, launcher=INDEPENDENT)
+    outcomes = [f"device{device}/outcome.json" for device in range(num_done)]
+    status, run_dir = stop_while_running(tmp_path, monkeypatch, spec, TimeoutError("the time limit"), *outcomes)
+    assert (status == 0) == (run_dir / "run.json").exists() == (num_done > 0), "one without memory ends all"
+
+
+def test_a_state_of_the_host_that_cannot_be_read_stops_no_run(tmp_path, monkeypatch, capfd):
+    def refuse(cores):
+        raise PermissionError("/proc/stat")
+
+    monkeypatch.setattr(health, "read_busy_s", refuse)
+    spec, error = make_spec(num_gpus=1), TimeoutError("the time limit")
+    status, run_dir = stop_while_running(tmp_path, monkeypatch, spec, error, "outcome.json")
+    assert status == 0 and "health" not in json.loads((run_dir / "run.json").read_text())
+    assert says(capfd.readouterr().err, "health", "/proc/stat")
 
 
 @pytest.mark.parametrize("has_trace", [True, False])

@@ -197,6 +197,48 @@ def test_a_run_over_two_nodes_needs_the_rates_of_both(measured, bind_cores, kept
     assert reference.is_due(spec, placement, plan, rates) == is_due
 
 
+def test_steps_with_a_part_of_a_job_are_measured_until_there_are_as_many_rates():
+    """Nobody knows which devices a step gets, so that those of a shared job would be measured before each run."""
+    placement, plan = Placement(scheduler="slurm"), ReferencePlan("python", "", 2)
+    rates = {"n1": {"devices": [{"device": device.name} for device in reference.list_devices("cpu", 1, 1)]}}
+    assert not reference.is_due(make_spec(num_gpus=1), placement, plan, rates)
+    assert reference.is_due(make_spec(num_gpus=2), placement, plan, rates)
+    assert reference.is_due(make_spec(num_gpus=1), Placement(), plan, rates), "a run outside of jobs has all devices"
+
+
+@pytest.mark.parametrize("content", [b"", b'{"devices": [', b"\xff"])
+def test_a_damaged_file_of_the_cache_is_measured_anew(measured, tmp_path, content):
+    calls, start = measured
+    start()
+    (path,) = (tmp_path / "cache").rglob("*.json")
+    path.write_bytes(content)
+    assert start()["nodes"] and len(calls) == 2 and json.loads(path.read_text())["devices"]
+
+
+def test_a_cache_of_somebody_else_stops_no_run(measured, monkeypatch):
+    _, start = measured
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(reference, "read_kept", refuse)
+    found = start()
+    assert found["nodes"] == [] and says(found["problem"], "Permission denied")
+
+
+def test_a_record_does_not_have_the_place_of_the_home_folder(measured, monkeypatch, tmp_path):
+    _, start = measured
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def fail(*arguments):
+        raise KernelError(f"exit status 1: {tmp_path}/env/bin/python: No module named torch")
+
+    monkeypatch.setattr(reference, "measure", fail)
+    for _ in range(2):
+        problem = start()["problem"]
+        assert says(problem, "~/env/bin/python", "delete ~/cache/") and str(tmp_path) not in problem
+
+
 def test_a_kernel_that_fails_stops_no_run_and_is_tried_once_a_day(measured, monkeypatch):
     calls, start = measured
     attempts = []
@@ -243,6 +285,15 @@ def test_a_kernel_that_hangs_is_ended(tmp_path, monkeypatch):
     (tmp_path / "attempt").mkdir()
     plan = ReferencePlan(str(python), str(tmp_path / "cache"), 1)
     assert says(find_rates(SPEC, PLACEMENT, AttemptFolder(tmp_path / "attempt"), plan)["problem"], "not done after")
+
+
+def test_a_kernel_ends_itself_if_nobody_ends_it(tmp_path):
+    """That is a step of SLURM whose srun was killed."""
+    hang = "import time; from howmanygpus.measure import reference_kernel as kernel; kernel.PATIENCE_S = 1; "
+    hang += "kernel.measure_devices = lambda *devices: time.sleep(60); kernel.main()"
+    options = ["--kind", "cpu", "--cores-per-device", "1", "--num-devices", "1", "--folder", str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    assert subprocess.run([sys.executable, "-c", hang, *options], env=environment).returncode == -signal.SIGALRM
 
 
 def test_gpus_need_an_environment_that_is_there(tmp_path):

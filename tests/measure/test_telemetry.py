@@ -104,6 +104,13 @@ def test_a_sampler_that_dies_is_noticed(tmp_path):
     assert len((tmp_path / "telemetry.csv").read_text().splitlines()) == 3, "the samples before stay"
 
 
+def test_a_sampler_that_cannot_write_its_reason_stops_no_run(tmp_path):
+    path = get_node_path(tmp_path, 0)
+    path.touch()
+    path.with_suffix(".problem.txt").touch()
+    assert says(find_problem(tmp_path, 1, time.time()), "node 0", "could not write why")
+
+
 def test_a_sampler_that_was_killed_is_noticed_by_its_silence(tmp_path):
     path = get_node_path(tmp_path, 0)
     path.touch()

@@ -160,6 +160,7 @@ def test_the_all_reduce_of_the_gradients_is_measured_at_each_layout():
     assert find() == [], "without the key"
     assert find(diagnose=True) == [f"results/probe/cpu_gpus{count}_{weights}.json" for count in (2, 4)]
     assert find(diagnose=True, num_gpus=[1]) == []
+    assert find(diagnose=True, scaling="weak", variants={"alone": {"independent": True}}) == []
     spread = find(diagnose=True, devices=["gpu"], num_nodes=[1, 2], num_gpus=[1, 4])
     assert spread == [f"results/probe/gpu_gpus4{nodes}_{weights}.json" for nodes in ("", "_nodes2")]
 
@@ -167,6 +168,7 @@ def test_the_all_reduce_of_the_gradients_is_measured_at_each_layout():
 REFUSED = [
     ({"variants": {"control_no_exchange": {}}}, ("s.variants", "control_no_exchange", "rename the variant")),
     ({"budget_device_h": 1}, ("s.diagnose", "budget_device_h", "make a study without")),
+    ({"repeats": "auto"}, ("s.diagnose", "repeats: auto", "make a study without")),
     ({"stop_below_efficiency": 0.5}, ("s.diagnose", "stop_below_efficiency", "make a study without")),
 ]
 

@@ -9,6 +9,7 @@ share. A GPU is measured with PyTorch, a CPU device with numpy on its own cores.
 import argparse
 import multiprocessing
 import os
+import signal
 import statistics
 import time
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from howmanygpus.measure.host.health import read_gpu
 from howmanygpus.measure.host.processes import die_with_parent, list_cores, share_cores
 from howmanygpus.measure.records import now
 
+PATIENCE_S = 120.0
+"""How long the kernel may take on all nodes. Most of it is the import of PyTorch on a cold file system."""
 PRODUCT_S, COPY_S, CHUNK_S = 0.5, 0.2, 0.02
 """Time of the products and of the copies of each device, and the least time of repeats that are timed together.
 
@@ -199,6 +202,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="folder for a JSON file with the name of this node")
     arguments = parser.parse_args()
     die_with_parent()
+    # A launcher that no longer waits can kill srun, whose step would go on beside the run.
+    signal.alarm(round(PATIENCE_S))
     number = (arguments.cores_per_device, arguments.num_devices)
     devices = list_devices(arguments.kind, *number, not arguments.all_cores)
     hostname = os.environ.get("SLURMD_NODENAME") or os.uname().nodename

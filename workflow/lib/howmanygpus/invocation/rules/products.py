@@ -215,10 +215,12 @@ def list_allreduces(config: dict, runs: Iterable[Run]) -> list[str]:
 def list_gradient_allreduces(study: Study, runs: Iterable[Run]) -> list[str]:
     """Return the all-reduce measurements of the gradients of a study's network; none without `diagnose`.
 
-    There is one for each device and each layout above one device. The network is that of the first variant.
+    There is one for each device and each layout above one device. The network is that of the first variant. Independent
+    runs exchange nothing.
     """
-    first = next(iter(study.variants))
-    own = [run for run in runs if run.variant == first and not run.unsupported] if study.config["diagnose"] else []
+    first, settings = next(iter(study.variants.items()))
+    is_measured = study.config["diagnose"] and not settings.get("independent")
+    own = [run for run in runs if run.variant == first and not run.unsupported] if is_measured else []
     several = [run for run in own if run.num_gpus > 1]
     layouts = list_allreduces(study.config, several)
     weights = [Path(study.weights_file(run)).stem for run in several[:1]]

@@ -5,6 +5,7 @@ What cannot be read is left out, and `missing` names it.
 """
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -33,6 +34,19 @@ HOST = "host"
 """Name of the host in `missing`."""
 REFUSALS = (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError)
 """What NVML raises for a question that the device, the driver or the permissions do not answer."""
+
+
+def try_to_read_health(*arguments: Any) -> dict[str, Any]:
+    """Return the entry `health` with its key, or nothing if the host does not let it be read, and say so.
+
+    The arguments are those of read_health.
+    """
+    try:
+        return {"health": read_health(*arguments)}
+    # Not every exception, because the launcher's signals are exceptions too.
+    except (OSError, AttributeError, LookupError, RuntimeError, ValueError, psutil.Error, *REFUSALS) as error:
+        print(f"health: not read: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        return {}
 
 
 def read_health(gpu_uuids: Sequence[str], cores: Sequence[int], marker: str | None = None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import psutil
 
 from howmanygpus.measure.host.counters import Counter
 from howmanygpus.measure.host.gpus import GIB
-from howmanygpus.measure.host.processes import LOCAL_RANKS
+from howmanygpus.measure.host.processes import LOCAL_RANKS, OWN_DEVICE
 
 HOST = "host"
 """Device of the rows about a whole node."""
@@ -88,8 +88,8 @@ def list_descendants(pid: int) -> list[int]:
     return found
 
 
-def read_local_rank(pid: int) -> int | None:
-    """Return a process's number on its node, from the variables of its start; None if it has none or is another user's.
+def read_device(pid: int) -> int | None:
+    """Return a process's device on its node, from the variables of its start; None if it has none or is another user's.
 
     The processes that it forks, such as the workers of a loader, have the same.
     """
@@ -97,7 +97,7 @@ def read_local_rank(pid: int) -> int | None:
         variables = dict(
             entry.partition(b"=")[::2] for entry in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
         )
-        for name in LOCAL_RANKS:
+        for name in (OWN_DEVICE, *LOCAL_RANKS):
             if (value := variables.get(name.encode(), b"")).isdigit():
                 return int(value)
     return None
@@ -123,7 +123,7 @@ class ProcessMemory:
         began_s = time.thread_time()
         self._processes = {}
         for pid in list_descendants(self._pid):
-            device = read_local_rank(pid) if self._is_process_each else 0
+            device = read_device(pid) if self._is_process_each else 0
             if pid != os.getpid() and device is not None and device < self._num_devices:
                 self._processes[pid] = device
         self._search_at = time.monotonic() + max(SEARCH_EVERY_S, (time.thread_time() - began_s) / SEARCH_FRAC)

@@ -229,6 +229,10 @@ LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "HOROVOD_LOCAL_RANK")
 """Environment variables with the process's number on its node, by the same programs."""
 
 
+OWN_DEVICE = "HOWMANYGPUS_DEVICE"
+"""Environment variable with the number of an independent run's device on its node, of which that run knows nothing."""
+
+
 def is_first_on_node() -> bool:
     """Whether this is the first process of a run on its node. A process without a number is the only one."""
     return int(next((os.environ[name] for name in LOCAL_RANKS if name in os.environ), 0)) == 0

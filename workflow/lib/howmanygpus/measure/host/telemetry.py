@@ -217,7 +217,9 @@ def find_problem(folder: Path, num_nodes: int, ended_at: float) -> str | None:
     for node in range(num_nodes):
         path = get_node_path(folder, node)
         if get_problem_path(path).exists():
-            return f"the sampler of node {node} failed: {get_problem_path(path).read_text().strip().splitlines()[-1]}"
+            # A full disk leaves the file empty.
+            said = get_problem_path(path).read_text().strip().splitlines() or ["it could not write why"]
+            return f"the sampler of node {node} failed: {said[-1]}"
         if not path.exists():
             return f"the sampler of node {node} took no sample"
         if (silence_s := ended_at - path.stat().st_mtime) > SILENCE_S:

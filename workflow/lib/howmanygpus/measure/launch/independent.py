@@ -15,7 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.measure.host.processes import BINDING_VARIABLE, DEVICE_CORES_VARIABLE, die_with_parent
+from howmanygpus.measure.host.processes import (
+    BINDING_VARIABLE,
+    DEVICE_CORES_VARIABLE,
+    OWN_DEVICE,
+    die_with_parent,
+)
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.spec import RunSpec
 
@@ -38,7 +43,7 @@ def take_device(device: int, device_kind: str) -> None:
     host, _, port = os.environ["HOWMANYGPUS_ADDRESSES"].split(",")[device].rpartition(":")
     os.environ |= {
         **{"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": host, "MASTER_PORT": port},
-        "HOWMANYGPUS_ADDRESSES": f"{host}:{port}",
+        **{"HOWMANYGPUS_ADDRESSES": f"{host}:{port}", OWN_DEVICE: str(device)},
     }
     if device_kind == "cuda":
         os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["CUDA_VISIBLE_DEVICES"].split(",")[device]
@@ -48,7 +53,7 @@ def take_device(device: int, device_kind: str) -> None:
 
 
 def join_runs(attempt: AttemptFolder, num_devices: int) -> None:
-    """Leave one outcome, the events and the predictions of all devices in the folder of their attempt.
+    """Leave one outcome, and the events, predictions and trace of one device, in the folder of their attempt.
 
     There is no outcome if a device has none, unless another one ran out of memory, which ends all.
     """
@@ -76,6 +81,7 @@ def join_runs(attempt: AttemptFolder, num_devices: int) -> None:
         (own.predictions_of(0), attempt.predictions_of(0)),
         (own.initial_weights, attempt.initial_weights),
         (own.final_weights, attempt.final_weights),
+        (own.trace, attempt.trace),
     ):
         if left.exists():
             os.replace(left, joined)

@@ -30,7 +30,7 @@ from howmanygpus.measure.host.devices import (
     share_among_devices,
 )
 from howmanygpus.measure.host.gpus import list_gpu_uuids
-from howmanygpus.measure.host.health import read_health
+from howmanygpus.measure.host.health import try_to_read_health
 from howmanygpus.measure.host.machine_lock import take_turn
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.processes import (
@@ -186,6 +186,15 @@ def run_processes(
         merge_telemetry(meeting, spec, placement, attempt)
 
 
+def run_and_join(spec: LaunchSpec, placement: Placement, attempt: AttemptFolder, *arguments: Any) -> int:
+    """Do the same as run_processes, and leave one outcome of independent runs, however their processes ended."""
+    try:
+        return run_processes(spec, placement, attempt, *arguments)
+    finally:
+        if spec.launcher == INDEPENDENT:
+            join_runs(attempt, spec.num_gpus)
+
+
 def merge_telemetry(meeting: Path, spec: LaunchSpec, placement: Placement, attempt: AttemptFolder) -> None:
     """Merge what the samplers wrote, and leave beside it what they lack."""
     merge_nodes(meeting, attempt.telemetry)
@@ -249,19 +258,17 @@ def run_attempt(
         if placement.scheduler == "none":
             # On a cluster, the first process of each node reads it.
             assignment = assign_devices(spec, placement.bind_cores)
-            record |= {"health": read_health(assignment.gpu_uuids, assignment.cores)}
+            record |= try_to_read_health(assignment.gpu_uuids, assignment.cores)
         started_at = time.time()
         module_options += ["--started-at", repr(started_at)]
         try:
             processes = (spec, placement, attempt, work.module, module_options)
-            exit_status = run_processes(*processes, options.deadline_s, started_at)
-        except TimeoutError:
-            # A process that hangs after the run is done, for example in MPI_Finalize, does not undo it.
+            exit_status = run_and_join(*processes, options.deadline_s, started_at)
+        except (TimeoutError, Interrupted):
+            # What hangs or is traced after the run is done, for example in MPI_Finalize, does not undo it.
             if not attempt.outcome.exists():
                 raise
         finally:
-            if spec.launcher == INDEPENDENT:
-                join_runs(attempt, spec.num_gpus)
             record |= {"processes": read_processes(attempt)}
             if attempt.telemetry_facts.exists():
                 record |= {"telemetry": json.loads(attempt.telemetry_facts.read_text())}

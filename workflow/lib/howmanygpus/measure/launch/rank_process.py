@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from howmanygpus.measure.host.devices import assign_devices, describe_topology, share_among_devices
-from howmanygpus.measure.host.health import read_health
+from howmanygpus.measure.host.health import try_to_read_health
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.processes import describe_cores, die_with_parent
 from howmanygpus.measure.host.telemetry import Watched, get_node_path
@@ -90,7 +90,7 @@ def prepare(folder: Path, spec: LaunchSpec, placement: Placement) -> None:
     }
     if placement.scheduler == "slurm" and place.local_rank == 0:
         # The others use no device before this process has announced itself.
-        description["health"] = read_health(assignment.gpu_uuids, assignment.cores, str(folder.parent))
+        description |= try_to_read_health(assignment.gpu_uuids, assignment.cores, str(folder.parent))
     announce(folder, place.rank, description)
     others = wait_for_all(folder, place.num_processes, placement.rendezvous_timeout_s)
     if placement.scratch and isinstance(spec, RunSpec):

@@ -20,11 +20,10 @@ from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.slurm import JOB
 from howmanygpus.measure.launch.launchers import srun
 from howmanygpus.measure.records import AttemptFolder, now
-from howmanygpus.measure.reference_kernel import list_devices
+from howmanygpus.measure.reference_kernel import PATIENCE_S, list_devices
 from howmanygpus.measure.spec import LaunchSpec
+from howmanygpus.surroundings.secrets import shorten
 
-PATIENCE_S = 120.0
-"""How long the kernel may take on all nodes. Most of it is the import of PyTorch on a cold file system."""
 FOLDER = "reference_kernel"
 """Folder in the cache, and in an attempt's folder."""
 MAX_REASON = 300
@@ -52,19 +51,20 @@ class KernelError(Exception):
 def find_rates(spec: LaunchSpec, placement: Placement, attempt: AttemptFolder, plan: ReferencePlan) -> dict[str, Any]:
     """Return the entry `reference_kernel` of a run's record: the rates of today of all devices of its nodes."""
     nodes, day = list_node_names(spec, placement), now()[:10]
-    kept = {node: read_kept(get_kept_path(plan, node, day, spec)) for node in nodes}
+    kept: dict[str, dict | None] = {}
     problem = ""
     failures = [get_kept_path(plan, node, day, spec).with_suffix(".problem.txt") for node in nodes]
-    if is_due(spec, placement, plan, kept):
-        problem = plan.why or next((path.read_text() for path in failures if path.exists()), "")
-        try:
+    try:
+        kept |= {node: read_kept(get_kept_path(plan, node, day, spec)) for node in nodes}
+        if is_due(spec, placement, plan, kept):
+            problem = plan.why or next((path.read_text() for path in failures if path.exists()), "")
             if not problem:
                 measure(spec, placement, attempt, plan)
                 kept |= keep(attempt, plan, day, spec)
-        except (OSError, KernelError) as error:
-            problem = " ".join(str(error).split())[:MAX_REASON]
-            problem += f"; to have it tried again before tomorrow, delete {failures[0]}"
-            note_problem(failures, problem)
+    except (OSError, KernelError) as error:
+        said = " ".join(str(error).split())[:MAX_REASON]
+        problem = shorten(f"{said}; to have it tried again before tomorrow, delete {failures[0]}")
+        note_problem(failures, problem)
     if problem:
         print(f"reference kernel: {problem}", file=sys.stderr, flush=True)
     found = {"nodes": [record for node in nodes if (record := kept.get(node))]}
@@ -93,18 +93,26 @@ def get_kept_path(plan: ReferencePlan, node: str, day: str, spec: LaunchSpec) ->
 
 
 def read_kept(path: Path) -> dict[str, Any] | None:
-    return json.loads(path.read_text()) if path.exists() else None
+    """Return the rates in a file of the cache; None if it does not exist or was damaged, so that it is written again.
+
+    Raises OSError if it cannot be read.
+    """
+    with suppress(FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
+        return json.loads(path.read_text())
+    return None
 
 
 def is_due(spec: LaunchSpec, placement: Placement, plan: ReferencePlan, kept: dict[str, dict | None]) -> bool:
     """Return whether a device of the run's nodes has no rates of today.
 
-    Which devices the job has on its other nodes is not known here; enough rates of such a node count as its own.
+    A step of a job is given as many of its devices as the run has, and nobody knows which of them, so that as many
+    rates are enough. The devices of the job on its other nodes are not known here either.
     """
     here = list_devices(spec.device_kind, spec.cores_per_device, plan.num_devices, placement.bind_cores)
     own, *others = (record["devices"] if record else [] for record in kept.values())
-    has_new = not {device.name for device in here} <= {device["device"] for device in own}
-    return has_new or any(len(devices) < min(spec.devices_per_node, len(here)) for devices in others)
+    new = {device.name for device in here} - {device["device"] for device in own}
+    num_needed = len(here) if placement.scheduler == "none" else min(spec.devices_per_node, len(here))
+    return len(here) - len(new) < num_needed or any(len(devices) < num_needed for devices in others)
 
 
 def measure(spec: LaunchSpec, placement: Placement, attempt: AttemptFolder, plan: ReferencePlan) -> None:
