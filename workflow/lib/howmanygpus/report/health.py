@@ -319,7 +319,12 @@ def judge_under_load(facts: dict, where: str) -> Iterator[Finding]:
 
 
 def list_own_devices(record: dict) -> set[tuple[str, str]]:
-    """Return node and name of each device that a run had, as the reference kernel names them."""
+    """Return node and name of each device that a run had, as the reference kernel names them.
+
+    There is none if the run was refused before it was on any node.
+    """
+    if "host" not in record:
+        return set()
     # On one machine, processes need not say where they were.
     placed = [each for each in record.get("processes", []) if "hostname" in each]
     places = [(each["hostname"], each.get("gpu_uuids", []), each.get("topology")) for each in placed]

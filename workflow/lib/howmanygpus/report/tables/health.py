@@ -28,7 +28,8 @@ FACTS = ("product_tflop_per_s", "copy_gib_per_s", "temperature_c", "sm_clock_mhz
 def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
     """One row per device and day, then one per run with a finding. results: the folder that holds `results/`."""
     outcomes = [each for each in read_outcomes(plan, results) if each.status != "stale"]
-    records = {str(RUNS / each.path): each.record for each in outcomes if each.record is not None}
+    # An attempt that was refused was on no node.
+    records = {str(RUNS / each.path): each.record for each in outcomes if each.record and "host" in each.record}
     comparisons = compare_devices(list_devices(records.values()))
     rows = [describe_device(comparison) for comparison in comparisons]
     rows += [describe_missing(*problem) for problem in list_problems(records.values())]
