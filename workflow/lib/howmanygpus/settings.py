@@ -588,9 +588,9 @@ SETTINGS: dict[str, Setting] = {
         default=False,
         accepts={"type": "boolean"},
         doc=(
-            "Do a run of its own on each device of a node, at the same time and without any exchange: the rival of one "
-            "run on all of them. Each is the whole run on one device. The rate is that of all devices together, if "
-            "each were as fast as the slowest. Needs `scaling: weak`."
+            "Do a run of its own on each device of a node, at the same time and without any exchange: the "
+            "alternative to one run on all of them. Each is the whole run on one device. The rate is that of all "
+            "devices together, if each were as fast as the slowest. Needs `scaling: weak`."
         ),
         gate=not_gated("each device does the run on one device, which the cell covers"),
         memory=False,
