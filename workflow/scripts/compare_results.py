@@ -21,7 +21,12 @@ from howmanygpus.report.texts import render_comparison
 def read(path: Path, study: str | None) -> Result:
     """Read a result.json, or that of a study below a folder of results. Raises SystemExit if there is not just one."""
     if path.is_dir():
-        found = sorted(path.glob(f"**/tables/{study or '*'}/result.json"))
+        # `make figures` has results of its own below results/.
+        places = (
+            path.glob(f"tables/{study or '*'}/result.json"),
+            path.glob(f"results/tables/{study or '*'}/result.json"),
+        )
+        found = sorted(each for place in places for each in place)
         if len(found) != 1:
             names = ", ".join(each.parent.name for each in found) or "none"
             sys.exit(f"{path} has results of these studies: {names}; name one by --study, or a file result.json")

@@ -424,7 +424,7 @@ def _list_doubts(
         counts = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in failed["status"].value_counts().items())
         doubt("failed", f"{name_count(len(failed), 'run')} failed ({counts}); their configurations are not ranked.")
     if (runs["status"] == "completed").any() and (runs["parity"] == "not_checked").any() and not is_program(runs):
-        doubt("unchecked", "The parity gate did not check all runs.", "parity: on")
+        doubt("unchecked", "The parity gate did not check all runs.", "parity: required")
     metric = str(goal.metric)
     if found and len(times) and not goal.is_target:
         doubt(

@@ -33,6 +33,10 @@ STUDY_KEYS = (
     "time_limit_min",
     "stop_below_efficiency",
     "budget_device_h",
+    "cases",
+    "worth_doubling",
+    "deadline_h",
+    "budget",
 )
 """Keys that a study with a program can have."""
 USUAL = {"python", "python3", *LAUNCHERS}
