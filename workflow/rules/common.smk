@@ -11,6 +11,7 @@ from howmanygpus.study.invalidation.code import hash_script
 from howmanygpus.study.invalidation.pins import environment_record
 from howmanygpus.invocation.rules.weights import DOWNLOADS
 from howmanygpus.report import figures, tables
+from howmanygpus.report.categories import number_category
 from howmanygpus.invocation.invocation import Invocation
 
 invocation = Invocation(workflow, config, logger)

@@ -19,7 +19,8 @@ for name, drawn in figures.list_together().items():
                 report(
                     f"results/figures/{{study}}/{figure}.svg",
                     caption=f"../report/{figure}.rst",
-                    category="{study}",
+                    category=number_category(figures.describe_figure(figure).category),
+                    subcategory="{study}",
                     labels={"figure": figures.describe_figure(figure).title},
                 )
                 for figure in drawn

@@ -188,13 +188,15 @@ rule write_parity_page:
         table=report(
             "results/tables/parity.tsv",
             caption="../report/parity_table.rst",
-            category="Tables",
+            category=number_category("Parity"),
+            subcategory="all studies",
             labels={"table": "parity"},
         ),
         page=report(
             "results/parity/parity.html",
             caption="../report/parity.rst",
-            category="Parity",
+            category=number_category("Parity"),
+            subcategory="all studies",
             labels={"page": "Framework by check, with the numbers"},
         ),
     log:

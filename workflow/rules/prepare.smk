@@ -201,7 +201,8 @@ rule draw_preparation:
         svg=report(
             "results/preparation/{dataset}.svg",
             caption="../report/preparation.rst",
-            category="Data sets",
+            category=number_category("Where the time goes"),
+            subcategory="data sets",
             labels={"figure": "What preparing {dataset} costs"},
         ),
         png="results/preparation/{dataset}.png",

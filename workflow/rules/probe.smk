@@ -47,7 +47,8 @@ rule tabulate_probes:
         probes=report(
             "results/tables/probes.tsv",
             caption="../report/probes.rst",
-            category="Tables",
+            category=number_category("Tables"),
+            subcategory="all studies",
             labels={"table": "probes"},
         ),
     log:

@@ -116,7 +116,8 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
                 report(
                     f"results/tables/{{study}}/{table}.tsv",
                     caption=f"../report/{table}.rst",
-                    category="{study}",
+                    category=number_category(described.category),
+                    subcategory="{study}",
                     labels={"table": table},
                 )
                 if described.in_report
@@ -164,7 +165,8 @@ rule merge_tables:
             report(
                 f"results/tables/{table}.tsv",
                 caption=f"../report/{table if table in OWN_CAPTIONS else 'tables'}.rst",
-                category="Tables",
+                category=number_category(tables.describe_table(table).category),
+                subcategory="all studies",
                 labels={"table": table},
             )
             for table in tables.list_merged()
@@ -209,7 +211,8 @@ rule answer_question:
         answer=report(
             "results/tables/{study}/answer.txt",
             caption="../report/answer.rst",
-            category="{study}",
+            category=number_category("Answer"),
+            subcategory="{study}",
             labels={"figure": "Answer: best framework and device count"},
         ),
         facts="results/tables/{study}/answer.json",

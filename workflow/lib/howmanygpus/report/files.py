@@ -31,7 +31,7 @@ DETAILS = "In detail:"
 """Line of an answer between its first screen and the rest."""
 TOGETHER = "All studies, with each shared job counted once:"
 """Heading of the bill of all studies, at the end of the answers."""
-FIRST = "throughput_by_gpus"
+FIRST = "decision"
 """The figure of each study that the report's first page shows."""
 
 

@@ -52,6 +52,8 @@ FRAMEWORKS = {
     "chainer_mn": ("#999933", "D"),
 }
 """Colour and marker of each framework: PyTorch in blues, TensorFlow and Keras in warm colours; three are Tol's."""
+FAMILIES = {"torch": "#0072B2", "keras": "#D55E00", "flax": "#009E73", "gluon": "#000000", "chainer": "#999933"}
+"""Colour of each family, for figures with a line for each; the marker of a point is that of its framework."""
 GREY = "#767676"
 LETTER_IN, LINE_PT = 0.08, 13.75
 """Width of a letter of a name beside a line, in inches, and the smallest distance of two names, in points."""
@@ -172,14 +174,14 @@ def _place_name(axes: Axes, places: dict[str, tuple[float, float]], name: str) -
         to_fraction = axes.transData + axes.transAxes.inverted()
         wanted = sorted((float(to_fraction.transform(each)[1]), other) for other, each in places.items())
         gap = LINE_PT * figure.dpi / 72 / axes.get_window_extent(renderer).height
-        heights = _spread([height for height, _ in wanted], gap)
+        heights = spread([height for height, _ in wanted], gap)
         position = [other for _, other in wanted].index(name)
         return Affine2D().translate(0, heights[position]) + axes.transAxes
 
     return place
 
 
-def _spread(wanted: list[float], gap: float) -> list[float]:
+def spread(wanted: list[float], gap: float) -> list[float]:
     """Move rising heights so that neighbours are at least `gap` apart, within 0 to 1 if there is room for all."""
     heights: list[float] = []
     for y in wanted:

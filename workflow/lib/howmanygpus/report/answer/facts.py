@@ -150,6 +150,7 @@ def _decide_part(
             for other in (_list_ties(chosen, shown) if chosen else [])
         ],
         "counts": [_describe(best, by_count) | {"is_recommended": best is chosen} for best in by_count.values()],
+        "configurations": [_describe(best, by_count) for best in _choose_by_series(shown)],
         "why": _explain(chosen, explanations) if chosen and explanations is not None else None,
         "doubts": _list_doubts(runs, times, goal, found, unequal, chosen, by_count, question),
     }
@@ -208,6 +209,14 @@ def _choose_by_count(candidates: list[Candidate]) -> dict[int, Candidate]:
     for candidate in sorted(candidates, key=lambda each: each.duration):
         best.setdefault(candidate.num_gpus, candidate)
     return dict(sorted(best.items()))
+
+
+def _choose_by_series(candidates: list[Candidate]) -> list[Candidate]:
+    """Return the fastest configuration of each series on each device count, by series and rising count."""
+    best: dict[tuple[str, int], Candidate] = {}
+    for candidate in sorted(candidates, key=lambda each: each.duration):
+        best.setdefault((candidate.names["series"], candidate.num_gpus), candidate)
+    return [best[key] for key in sorted(best)]
 
 
 def _choose(

@@ -1,8 +1,9 @@
 """
 Figures of a study, one module each.
 
-A module defines TITLE (the name of its entry in the report), TABLES (the tables it reads) and `draw(**tables)`, which
-gets those tables of one study and returns a matplotlib figure. Its caption is workflow/report/<module>.rst.
+A module defines TITLE (the name of its entry in the report), CATEGORY (one of report/categories.py, in which the entry
+is), TABLES (the tables it reads) and `draw(**tables)`, which gets those tables of one study and returns a matplotlib
+figure. Its caption is workflow/report/<module>.rst.
 
 These constants are optional. COMPARES names the key of a study whose entries the figure compares: it is not drawn for a
 study with only one entry. NEEDS names a key of the study: it is drawn only for a study that switches it on.
@@ -32,6 +33,7 @@ class Description:
     """The constants of a figure's module. compares: key of a study, or None. needs_published: columns."""
 
     title: str
+    category: str
     tables: tuple[str, ...]
     compares: str | None
     needs: str | None
@@ -96,6 +98,7 @@ def describe_figure(name: str) -> Description:
     constants = read_constants(path)
     return Description(
         title=require_constant(path, "TITLE"),
+        category=require_constant(path, "CATEGORY"),
         tables=tuple(require_constant(path, "TABLES")),
         compares=constants.get("COMPARES"),
         needs=constants.get("NEEDS"),

@@ -23,6 +23,7 @@ from howmanygpus.report.style import (
 )
 
 TITLE = "What a larger batch buys and costs"
+CATEGORY = "Batch size"
 TABLES = ("batch_sizes", "runs")
 COMPARES = "per_device_batch_size"
 RATE = "images_per_s"

@@ -18,6 +18,7 @@ from howmanygpus.report.style import (
 )
 
 TITLE = "Drift of the rates over the time of the study"
+CATEGORY = "All runs"
 TABLES = ("runs",)
 
 

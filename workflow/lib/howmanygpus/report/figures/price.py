@@ -21,6 +21,7 @@ from howmanygpus.report.style import (
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 TITLE = "Price to train and to reach the target"
+CATEGORY = "Time and cost to target"
 TABLES = ("runs", "time_to_accuracy")
 NEEDS_PRICE = True
 KEYS = ["framework", "variant", "input", "precision", "device", "num_nodes", "num_gpus", "per_device_batch_size"]

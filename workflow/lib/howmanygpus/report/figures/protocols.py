@@ -13,6 +13,7 @@ from howmanygpus.report.style import GREY, SEE_GRID, add_note, draw_empty_figure
 from howmanygpus.report.tables.protocols import NO, QUALITY, RATE, YES
 
 TITLE = "Unfair protocols: what they change"
+CATEGORY = "Frameworks"
 TABLES = ("protocols",)
 NEEDS_PROTOCOLS = True
 SHOWS_UNFAIR = True

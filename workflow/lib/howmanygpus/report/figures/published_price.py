@@ -17,6 +17,7 @@ from howmanygpus.report.published_panels import (
 from howmanygpus.report.style import add_note
 
 TITLE = "Price, published and measured"
+CATEGORY = "Frameworks"
 TABLES = ("published", "runs", "time_to_accuracy")
 NEEDS_PUBLISHED = ("price",)
 BAR = 0.62

@@ -20,6 +20,7 @@ from howmanygpus.report.style import add_note, choose_styles, describe_guess, ma
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 TITLE = "Time and quality, published and measured"
+CATEGORY = "Frameworks"
 TABLES = ("published", "runs", "time_to_accuracy")
 NEEDS_PUBLISHED = ("quality_metric",)
 BAR = 0.62

@@ -19,6 +19,7 @@ from howmanygpus.report.style import (
 from howmanygpus.report.tables.scaling import name_curve
 
 TITLE = "Throughput and speed-up, published and measured"
+CATEGORY = "Frameworks"
 TABLES = ("published", "scaling", "runs")
 NEEDS_PUBLISHED = ("images_per_s", "num_images")
 LABELS = {"rate": "images/s over all devices", "speedup": "speed-up over 1 device"}

@@ -19,6 +19,7 @@ from howmanygpus.report.style import (
 )
 
 TITLE = "Test quality by epoch"
+CATEGORY = "Time and cost to target"
 TABLES = ("evaluations", "runs")
 
 

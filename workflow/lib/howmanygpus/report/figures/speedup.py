@@ -32,6 +32,7 @@ from howmanygpus.report.tables.time_to_accuracy import (
 )
 
 TITLE = "Speed-up of throughput and of time to accuracy"
+CATEGORY = "Scaling"
 TABLES = ("scaling", "time_to_accuracy", "runs")
 
 

@@ -19,6 +19,7 @@ from howmanygpus.report.style import (
 )
 
 TITLE = "Throughput by batch size"
+CATEGORY = "Batch size"
 TABLES = ("runs",)
 CONFIGURATION = ["framework", "variant", "input", "precision", "device", "num_nodes", "num_gpus"]
 CONFIGURATION += ["per_device_batch_size"]

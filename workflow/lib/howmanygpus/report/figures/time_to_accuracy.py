@@ -26,6 +26,7 @@ from howmanygpus.report.tables.scaling import CURVE
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 TITLE = "Time to accuracy by device count"
+CATEGORY = "Time and cost to target"
 TABLES = ("time_to_accuracy", "scaling", "runs")
 
 

@@ -22,6 +22,7 @@ from howmanygpus.report.style import (
 )
 
 TITLE = "Variants: throughput and quality"
+CATEGORY = "Frameworks"
 TABLES = ("variants",)
 COMPARES = "variants"
 JUDGED = {YES: COLOURS[0], NO: COLOURS[1], UNDECIDED: COLOURS[4]}

@@ -9,11 +9,11 @@ of their sources; `decision`, which says why runs of an adaptive study are not d
 `searches`, the records of the searches for the largest batch. A table that reads `published` is made only for studies
 with the key of that name, and one that reads `searches` only for those with `per_device_batch_size: max`.
 
-Six constants are optional. USES_METRIC = True: the table depends on the code of the study's metric. IS_MERGED = True:
+Seven constants are optional. USES_METRIC = True: the table depends on the code of the study's metric. IS_MERGED = True:
 the tables of all studies are joined in results/tables/. NEEDS_PREFLIGHT = True: the table is made only if the
 preflight measures, or for a study with `diagnose`. COMPARES names a key of the study: a study with only one entry of it
 has no such table. IN_REPORT = True: the report has the table of each study, and workflow/report/<table>.rst is its
-caption. NEEDS names a key of the study: only a study that switches it on has the table.
+caption. CATEGORY is its category in the report (report/categories.py), "Tables" without one. NEEDS names a key of the study: only a study that switches it on has the table.
 
 One rule makes all tables that every study has, and each other table has a rule of its own.
 """
@@ -48,6 +48,7 @@ class Description:
     compares: str | None
     needs: str | None
     in_report: bool
+    category: str
 
     @property
     def is_common(self) -> bool:
@@ -106,4 +107,5 @@ def describe_table(name: str) -> Description:
         compares=constants.get("COMPARES"),
         needs=constants.get("NEEDS"),
         in_report=constants.get("IN_REPORT", False),
+        category=constants.get("CATEGORY", "Tables"),
     )

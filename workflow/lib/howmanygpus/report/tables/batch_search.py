@@ -11,6 +11,7 @@ import pandas as pd
 
 READS = ("searches",)
 IN_REPORT = True
+CATEGORY = "Batch size"
 SERIES = ("framework", "variant", "precision", "device")
 COLUMNS = (
     *("study", "model", *SERIES, "search"),

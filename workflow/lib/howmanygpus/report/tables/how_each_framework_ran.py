@@ -8,6 +8,7 @@ from howmanygpus.report.outcomes import read_outcomes
 
 READS = ("results",)
 IS_MERGED = True
+CATEGORY = "Frameworks"
 CONFIGURATION = ("study", "framework", "variant", "precision", "device")
 SETTINGS = (
     *("execution", "optimizer", "layout", "autotune", "tf32", "loss_scaling", "exchange"),

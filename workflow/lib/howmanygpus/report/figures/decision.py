@@ -1,0 +1,257 @@
+"""The decision: time or rate, and price, by number of devices, with the recommended point and what else there is."""
+
+import textwrap
+from math import log2
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from howmanygpus import registry
+from howmanygpus.report.style import (
+    FAMILIES,
+    GREY,
+    LINE_PT,
+    add_note,
+    draw_empty_figure,
+    get_look,
+    label_lines,
+    make_panels,
+    mark_counts,
+    mark_disturbed,
+    spread,
+)
+from howmanygpus.report.texts import choose_unit, write_configuration, write_duration, write_number, write_value
+
+TITLE = "The decision: devices against time and price"
+CATEGORY = "Answer"
+TABLES = ("decision",)
+FEW_SERIES = 4
+"""Number of series up to which each has a line. Of more, each family has one."""
+MAX_RATIO = 6
+"""Ratio of the largest and smallest value from which on the axis is logarithmic."""
+RECOMMENDED, TIED = "recommended", "tied"
+HEIGHT_IN = 2.8
+"""About the height of a panel's axes, in inches."""
+WIDTH = 62
+"""Letters of a line of a title."""
+
+
+def draw(decision: pd.DataFrame) -> Figure:
+    """Draw a panel of times or rates for each part of a study, and one of prices beside it if they are known."""
+    known = decision[decision["num_gpus"].notna()]
+    if known.empty:
+        refusals = decision["refusal"].dropna().unique()
+        return draw_empty_figure(textwrap.fill(f"No recommendation: {'; '.join(refusals)}.", WIDTH))
+    is_priced = known["currency"].notna().all()
+    parts = [part for _, part in known.groupby("of", sort=False, dropna=False)]
+    titles = [title for part in parts for title in (write_title(part), "What it costs")[: 1 + is_priced]]
+    figure, axes = make_panels(titles, (5.8, 4.8), max_columns=2)
+    panels = iter(axes)
+    for part in parts:
+        letters = choose_letters(part)
+        panel = next(panels)
+        draw_speed(panel, part, letters)
+        explain_letters(panel, part, letters)
+        if is_priced:
+            draw_price(next(panels), part, letters)
+    return figure
+
+
+def write_title(part: pd.DataFrame) -> str:
+    """Return the recommendation of a part of a study with its numbers, or why there is none."""
+    first = part.iloc[0]
+    of = f"{first['of']}: " if pd.notna(first["of"]) else ""
+    chosen = part[part["roles"] == RECOMMENDED]
+    if chosen.empty:
+        return textwrap.fill(f"{of}no recommendation: {first['refusal']}", WIDTH)
+    row = chosen.iloc[0].to_dict()
+    if pd.notna(row["threshold"]):
+        reached = f"{row['metric']} {row['threshold']:g} in {write_duration(read_value(row, 'duration_s'))}"
+    else:
+        reached = write_value(read_value(row, "images_per_s"), f"{row['unit']}/s")
+    price = f", {write_value(read_value(row, 'cost'), row['currency'])}" if pd.notna(row["cost"]) else ""
+    return f"{textwrap.fill(f'{of}Use {write_one(row)}', WIDTH)}\n{reached}{price}"
+
+
+def write_one(row: dict) -> str:
+    """Write a configuration as the answer does."""
+    counts = ("num_gpus", "num_nodes", "per_device_batch_size", "accumulate")
+    return write_configuration(row | {name: int(row[name]) for name in counts}, row["unit"])
+
+
+def read_value(row: dict, name: str) -> dict[str, float | None]:
+    ends = {"median": row[name], "low": row[f"{name}_low"], "high": row[f"{name}_high"]}
+    return {end: None if pd.isna(number) else number for end, number in ends.items()}
+
+
+def draw_speed(axes: Axes, part: pd.DataFrame, letters: dict) -> None:
+    """Draw training times to the target or, without a target, rates."""
+    first = part.iloc[0]
+    if pd.isna(first["threshold"]):
+        draw_lines(axes, part, letters, "images_per_s", 1.0, is_time=False)
+        axes.set_ylabel(f"{first['unit']}/s over all devices")
+        return
+    unit, size = choose_unit(part["duration_s"].min())
+    draw_lines(axes, part, letters, "duration_s", size, is_time=True)
+    axes.set_ylabel(f"training time to {first['metric']} {first['threshold']:g} ({unit})")
+
+
+def draw_price(axes: Axes, part: pd.DataFrame, letters: dict) -> None:
+    first = part.iloc[0]
+    draw_lines(axes, part, letters, "cost", 1.0, is_time=None)
+    until = "of a run" if pd.isna(first["threshold"]) else f"until {first['metric']} {first['threshold']:g}"
+    axes.set_ylabel(f"price {until} ({first['currency']})")
+
+
+def draw_lines(
+    axes: Axes, part: pd.DataFrame, letters: dict[int, str], value: str, size: float, is_time: bool | None
+) -> None:
+    """Draw a value of the configurations in units of `size`, and name lines and roles.
+
+    is_time: whether less is better and more devices should bring less; None for a price, which they need not lower.
+    """
+    columns = [value, f"{value}_low", f"{value}_high"]
+    part = part.assign(**{name: part[name].astype(float) / size for name in columns})
+    part["line"] = name_lines(part)
+    axes.set_xlabel("devices", loc="left")
+    for _, others in part.groupby("series"):
+        others = others.sort_values("num_gpus")
+        axes.plot(others["num_gpus"], others[value], color=GREY, linewidth=0.7, alpha=0.35, zorder=1)
+    ends: dict[str, tuple[float, float, str]] = {}
+    for _, line in part.groupby("line", sort=False):
+        fastest = line.sort_values("duration_s").drop_duplicates("num_gpus").sort_values("num_gpus")
+        colour = choose_colour(fastest)
+        axes.plot(fastest["num_gpus"], fastest[value], color=colour, zorder=2)
+        draw_points(axes, fastest, value, colour)
+        last = fastest.iloc[-1]
+        ends[name_line(fastest)] = (last["num_gpus"], last[value], colour)
+    named = part.loc[[*letters]]
+    draw_points(axes, named, value, None)
+    mark_counts(axes, part["num_gpus"])
+    set_scale(axes, part, columns)
+    guide(axes, part, value, is_time)
+    mark_letters(axes, named.assign(letter=letters), value)
+    mark_disturbed(axes, named["num_gpus"], named[value], named["num_disturbed"] > 0)
+    label_lines(axes, ends)
+
+
+def name_lines(part: pd.DataFrame) -> pd.Series:
+    """Return the line of each configuration: its series or, if there are many, its family."""
+    if part["series"].nunique() <= FEW_SERIES:
+        return part["series"]
+    return part["framework"].map(find_family)
+
+
+def name_line(line: pd.DataFrame) -> str:
+    """Return what is written beside a line: its series or, if its points are of several, its family."""
+    series = line["series"].unique()
+    return series[0] if len(series) == 1 else f"best of {find_family(line['framework'].iloc[0])}"
+
+
+def find_family(framework: str) -> str:
+    """Return the family of a framework; a framework that is not in the registry is its own."""
+    return registry.FRAMEWORKS[framework].family if framework in registry.FRAMEWORKS else framework
+
+
+def choose_colour(line: pd.DataFrame) -> str:
+    """Return the colour of a line: that of its framework, or of its family if it has several."""
+    if line["framework"].nunique() == 1 and line["line"].iloc[0] == line["series"].iloc[0]:
+        return get_look(line["framework"].iloc[0])[0]
+    family = find_family(line["framework"].iloc[0])
+    return FAMILIES.get(family, get_look(family)[0])
+
+
+def draw_points(axes: Axes, rows: pd.DataFrame, value: str, colour: str | None) -> None:
+    """Draw medians with intervals, each with its framework's marker. colour: None for that of the framework."""
+    for row in rows.to_dict("records"):
+        own, marker = get_look(row["framework"])
+        spread_of = [[row[value] - row[f"{value}_low"]], [row[f"{value}_high"] - row[value]]]
+        has_interval = np.isfinite(spread_of).all()
+        axes.errorbar(
+            [row["num_gpus"]],
+            [row[value]],
+            yerr=np.clip(spread_of, 0, None) if has_interval else None,
+            marker=marker,
+            color=colour or own,
+            capsize=4,
+            markersize=7,
+            linestyle="none",
+            zorder=3,
+        )
+
+
+def set_scale(axes: Axes, part: pd.DataFrame, columns: list[str]) -> None:
+    """Begin the axis at zero or, if the values differ much, make it logarithmic with numbers in full."""
+    values = part[columns].to_numpy(float)
+    values = values[np.isfinite(values) & (values > 0)]
+    low, high = values.min(), values.max()
+    if high <= MAX_RATIO * low:
+        axes.set_ylim(0, 1.15 * high)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: write_number(number)))
+        return
+    axes.set_yscale("log")
+    axes.set_ylim(low / 1.4, high * 1.4)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: write_number(number)))
+
+
+def guide(axes: Axes, part: pd.DataFrame, value: str, is_time: bool | None) -> None:
+    """Draw from the recommended point what more devices would have to reach to be worth it."""
+    chosen, counts = part[part["roles"] == RECOMMENDED], part["num_gpus"].max()
+    if is_time is None or chosen.empty or pd.isna(chosen["worth_doubling"].iloc[0]):
+        return
+    row = chosen.iloc[0]
+    if row["num_gpus"] >= counts:
+        return
+    places = np.geomspace(row["num_gpus"], counts, 30)
+    gain = row["worth_doubling"] ** np.array([log2(place / row["num_gpus"]) for place in places])
+    low, high = axes.get_ylim()
+    axes.plot(places, row[value] / gain if is_time else row[value] * gain, ":", color=GREY, linewidth=1.6, zorder=1)
+    axes.set_ylim(low, high)
+    side = "below" if is_time else "above"
+    add_note(axes, f"{side} the dotted line, more devices pay: {row['worth_doubling']:g} x per doubling")
+
+
+def choose_letters(part: pd.DataFrame) -> dict[int, str]:
+    """Return the letter of each configuration that the answer names, by its index; the recommended one has `use`."""
+    is_named = part["roles"].notna() & ~part["roles"].isin((RECOMMENDED, TIED))
+    letters = dict(zip(part.index[is_named], "abcdefgh", strict=False))
+    return {**dict.fromkeys(part.index[part["roles"] == RECOMMENDED], "use"), **letters}
+
+
+def explain_letters(axes: Axes, part: pd.DataFrame, letters: dict[int, str]) -> None:
+    """Write below a panel what its letters stand for, and how many others are tied with the recommended one."""
+    for place, letter in letters.items():
+        row = part.loc[place].to_dict()
+        if row["roles"] != RECOMMENDED:
+            add_note(axes, f"{letter}  {row['roles']}: {write_one(row)}")
+    if num_tied := int((part["roles"] == TIED).sum()):
+        add_note(axes, f"{num_tied} more on as many devices are not told apart from the one to use")
+
+
+def mark_letters(axes: Axes, named: pd.DataFrame, value: str) -> None:
+    """Ring the recommended point, and write each letter beside its point; letters on one count do not overlap."""
+    to_fraction = axes.transData + axes.transAxes.inverted()
+    for count, rows in named.groupby("num_gpus"):
+        rows = rows.sort_values(value)
+        wanted = [to_fraction.transform((count, height))[1] for height in rows[value]]
+        heights = spread(wanted, LINE_PT / 72 / HEIGHT_IN)
+        for height, wish, row in zip(heights, wanted, rows.to_dict("records"), strict=True):
+            is_chosen = row["letter"] == "use"
+            if is_chosen:
+                look = {"markersize": 18, "markerfacecolor": "none", "markeredgewidth": 2, "color": "black"}
+                axes.plot(count, row[value], "o", zorder=5, **look)
+            axes.annotate(
+                row["letter"],
+                (count, row[value]),
+                (13, (height - wish) * HEIGHT_IN * 72),
+                textcoords="offset points",
+                va="center",
+                fontweight="bold",
+                zorder=6,
+                bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
+            )
