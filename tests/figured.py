@@ -8,7 +8,7 @@ import pandas as pd
 
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.outcomes import IDENTITY, identify
-from howmanygpus.report.tables import ceilings, time_split
+from howmanygpus.report.tables import ceilings, decision, time_split
 from howmanygpus.report.tables.allreduce import tabulate
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATION
@@ -125,6 +125,9 @@ def _write_tables(folder, status_of, accuracy_of, change) -> dict[str, pd.DataFr
     tables["time_split"] = written(folder, "time_split", time_split.tabulate(plan, tables["runs"], phases))
     bounds = ceilings.tabulate(plan, tables["runs"], tables["scaling"], phases, [])
     tables["ceilings"] = written(folder, "ceilings", bounds)
+    asked = {"config": config | {"worth_doubling": 1.5, "deadline_h": None, "budget": None}}
+    chosen_from = decision.tabulate(asked, tables["runs"], accuracy)
+    tables["decision"] = written(folder, "decision", chosen_from)
     tables["timelines"] = written(folder, "timelines", make_timelines(tables["runs"]))
     for name, table in make_traces(tables["runs"]).items():
         tables[name] = written(folder, name, table)
@@ -234,6 +237,7 @@ NAMES = {
 NONE_COMPLETED = ("nothing run", "all failed")
 SENTENCES = {
     "batch_sizes": ("No run has completed with a rate; the figure of all runs says why.", NONE_COMPLETED),
+    "decision": ("No recommendation: no run that counts has completed.", NONE_COMPLETED),
     "drift": ("No configuration has a rate in two repeats; the figure of all runs says why.", NONE_COMPLETED),
     "loss_of_first_epoch": (
         "No run on real images has recorded its first epoch; the figure of all runs says why.",

@@ -38,7 +38,7 @@ def list_words(figure) -> list[str]:
 
 
 NAME_AN_ACCURACY = {
-    *("batch_sizes", "price", "quality_by_epoch", "speedup", "time_to_accuracy", "time_with_start", "variants"),
+    *("batch_sizes", "decision", "price", "quality_by_epoch", "speedup", "time_to_accuracy", "time_with_start", "variants"),
     *("published_epochs", "published_price", "published_quality"),
 }
 

@@ -102,6 +102,7 @@ def tabulate(plan, runs):
 import matplotlib.pyplot as plt
 
 TITLE = "Ranking of frameworks"
+CATEGORY = "Frameworks"
 TABLES = ("rates",)
 
 

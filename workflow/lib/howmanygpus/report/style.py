@@ -27,11 +27,14 @@ from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
 from matplotlib.transforms import Affine2D, ScaledTranslation, Transform
 
+from howmanygpus import registry
 from howmanygpus.files import atomic_path
 from howmanygpus.report.rows import DAGGER
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 """Okabe and Ito 2008, with a brown instead of its yellow, which is too pale for lines."""
+MANY_SERIES = 6
+"""Number of series beyond which a figure has a panel for each family of frameworks, with the others in grey."""
 MARKERS = "osD^vPX*"
 MARKER_SIZES = (9, 5)
 """Marker sizes of the first and the last series of a figure, in points."""
@@ -55,6 +58,8 @@ FRAMEWORKS = {
 FAMILIES = {"torch": "#0072B2", "keras": "#D55E00", "flax": "#009E73", "gluon": "#000000", "chainer": "#999933"}
 """Colour of each family, for figures with a line for each; the marker of a point is that of its framework."""
 GREY = "#767676"
+STRIP = "#F2F2F2"
+"""Background of a strip outside the scale of an axis."""
 LETTER_IN, LINE_PT = 0.08, 13.75
 """Width of a letter of a name beside a line, in inches, and the smallest distance of two names, in points."""
 NAME_SPACE_IN = (2.7, 1.3)
@@ -92,6 +97,17 @@ def get_look(framework: str) -> tuple[str, str]:
     number = zlib.crc32(framework.encode())
     drawn = COLOURS[number % len(COLOURS)], MARKERS[number // len(COLOURS) % len(MARKERS)]
     return FRAMEWORKS.get(framework, drawn)
+
+
+def find_family(framework: str) -> str:
+    """Return the family of a framework; a framework that is not in the registry is its own."""
+    return registry.FRAMEWORKS[framework].family if framework in registry.FRAMEWORKS else framework
+
+
+def draw_in_grey(axes: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
+    """Draw series that a panel does not show as thin lines, so that those that it shows can be placed among them."""
+    for _, line in rows.sort_values(x).groupby("series"):
+        axes.plot(line[x], line[y], color=GREY, linewidth=0.7, alpha=0.35, zorder=1)
 
 
 def choose_styles(names: Iterable[str]) -> dict[str, dict]:
@@ -274,6 +290,24 @@ def count_failed(axes: Axes, x: pd.Series, y: pd.Series, done: pd.Series, failed
             axes.annotate(text, (place_x, place_y), (6, -12), textcoords="offset points", color=colour, fontsize=9)
             if FAILED_NOTE not in axes.get_xlabel():
                 add_note(axes, FAILED_NOTE)
+
+
+def add_strip(axes: Axes, num_rows: int, is_above: bool) -> list[float]:
+    """Add a strip for what has no value above or below the scale of an axis, and return the heights of its rows.
+
+    A line separates it, and the ticks of the axis end there, so that nothing in it is read as a number.
+    """
+    low, high = axes.get_ylim()
+    ticks = [tick for tick in axes.get_yticks() if low <= tick <= high]
+    gap = min(0.08, 0.6 / num_rows) * (high - low)
+    depth = gap * (num_rows + 0.5)
+    edge = high if is_above else low
+    axes.axhspan(edge, edge + depth if is_above else edge - depth, color=STRIP, linewidth=0, zorder=0)
+    axes.axhline(edge, color=GREY, linewidth=0.8, zorder=1)
+    axes.set_ylim((low, high + depth) if is_above else (low - depth, high))
+    axes.set_yticks(ticks)
+    first = edge + 0.75 * gap if is_above else edge - 0.75 * gap
+    return [first + (gap if is_above else -gap) * row for row in range(num_rows)]
 
 
 def name_guess(metric: str) -> str:

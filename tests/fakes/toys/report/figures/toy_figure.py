@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 TITLE = "Toys"
+CATEGORY = "Scaling"
 TABLES = ("toy_table",)
 
 

@@ -11,6 +11,7 @@ from howmanygpus.report.rows import choose_inputs, name_count, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
+    add_strip,
     choose_styles,
     count_failed,
     describe_guess,
@@ -109,11 +110,16 @@ def _draw_to_target(axes: Axes, configurations: pd.DataFrame, name: str, styles:
     top = 1.3 * most if pd.notna(most) else 1.0
     axes.set_ylim(0, top)
     ends = {}
-    for position, (series, line) in enumerate(configurations[_is_tried(configurations)].groupby("series")):
-        colour, height = styles[series]["color"], top * (0.96 - 0.08 * position)
+    tried = configurations[_is_tried(configurations)]
+    missed = tried.loc[tried[f"{name}_median"].isna(), "series"].unique()
+    heights = dict(zip(missed, add_strip(axes, len(missed), is_above=True) if len(missed) else [], strict=True))
+    if pd.isna(most):
+        axes.set_yticks([])
+    for series, line in tried.groupby("series"):
+        colour, height = styles[series]["color"], heights.get(series, top)
         reached, never = line[line[f"{name}_median"].notna()], line[line[f"{name}_median"].isna()]
         _draw_line(axes, reached, name, styles[series], top)
-        axes.plot(never["global_batch_size"], [height] * len(never), "x", color=colour, markersize=9, markeredgewidth=2)
+        axes.plot(never["global_batch_size"], [height] * len(never), "x", color=colour, markersize=8, markeredgewidth=2)
         last = line.iloc[-1]
         for configuration in never[never["global_batch_size"] < last["global_batch_size"]].itertuples():
             place = (configuration.global_batch_size, height)

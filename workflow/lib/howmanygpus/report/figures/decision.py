@@ -9,13 +9,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from howmanygpus import registry
 from howmanygpus.report.style import (
     FAMILIES,
     GREY,
     LINE_PT,
     add_note,
+    choose_styles,
+    describe_guess,
     draw_empty_figure,
+    draw_in_grey,
+    find_family,
     get_look,
     label_lines,
     make_panels,
@@ -47,7 +50,7 @@ def draw(decision: pd.DataFrame) -> Figure:
         return draw_empty_figure(textwrap.fill(f"No recommendation: {'; '.join(refusals)}.", WIDTH))
     is_priced = known["currency"].notna().all()
     parts = [part for _, part in known.groupby("of", sort=False, dropna=False)]
-    titles = [title for part in parts for title in (write_title(part), "What it costs")[: 1 + is_priced]]
+    titles = [title for part in parts for title in (write_title(part), write_price_title(part))[: 1 + is_priced]]
     figure, axes = make_panels(titles, (5.8, 4.8), max_columns=2)
     panels = iter(axes)
     for part in parts:
@@ -55,8 +58,11 @@ def draw(decision: pd.DataFrame) -> Figure:
         panel = next(panels)
         draw_speed(panel, part, letters)
         explain_letters(panel, part, letters)
+        panel.set_xlabel(panel.get_xlabel(), loc="left")
         if is_priced:
-            draw_price(next(panels), part, letters)
+            beside = next(panels)
+            draw_price(beside, part, letters)
+            beside.set_xlabel(beside.get_xlabel(), loc="left")
     return figure
 
 
@@ -66,14 +72,23 @@ def write_title(part: pd.DataFrame) -> str:
     of = f"{first['of']}: " if pd.notna(first["of"]) else ""
     chosen = part[part["roles"] == RECOMMENDED]
     if chosen.empty:
-        return textwrap.fill(f"{of}no recommendation: {first['refusal']}", WIDTH)
+        return textwrap.fill(f"{of}No recommendation: {first['refusal']}", WIDTH)
     row = chosen.iloc[0].to_dict()
     if pd.notna(row["threshold"]):
-        reached = f"{row['metric']} {row['threshold']:g} in {write_duration(read_value(row, 'duration_s'))}"
+        goal = f"{row['metric']} {row['threshold']:g}{describe_guess(part)}"
+        reached = f"{goal} in {write_duration(read_value(row, 'duration_s'))}"
     else:
         reached = write_value(read_value(row, "images_per_s"), f"{row['unit']}/s")
-    price = f", {write_value(read_value(row, 'cost'), row['currency'])}" if pd.notna(row["cost"]) else ""
-    return f"{textwrap.fill(f'{of}Use {write_one(row)}', WIDTH)}\n{reached}{price}"
+    return f"{textwrap.fill(f'{of}Use {write_one(row)}', WIDTH)}\n{reached}"
+
+
+def write_price_title(part: pd.DataFrame) -> str:
+    """Return the price of the recommended configuration, or what the panel shows without one."""
+    chosen = part[part["roles"] == RECOMMENDED]
+    if chosen.empty:
+        return "What it costs"
+    row = chosen.iloc[0].to_dict()
+    return f"What it costs: {write_value(read_value(row, 'cost'), row['currency'])}"
 
 
 def write_one(row: dict) -> str:
@@ -116,25 +131,27 @@ def draw_lines(
     columns = [value, f"{value}_low", f"{value}_high"]
     part = part.assign(**{name: part[name].astype(float) / size for name in columns})
     part["line"] = name_lines(part)
-    axes.set_xlabel("devices", loc="left")
-    for _, others in part.groupby("series"):
-        others = others.sort_values("num_gpus")
-        axes.plot(others["num_gpus"], others[value], color=GREY, linewidth=0.7, alpha=0.35, zorder=1)
+    axes.set_xlabel("devices")
+    draw_in_grey(axes, part, "num_gpus", value)
     ends: dict[str, tuple[float, float, str]] = {}
+    styles, drawn = choose_styles(part["series"]), []
     for _, line in part.groupby("line", sort=False):
         fastest = line.sort_values("duration_s").drop_duplicates("num_gpus").sort_values("num_gpus")
-        colour = choose_colour(fastest)
-        axes.plot(fastest["num_gpus"], fastest[value], color=colour, zorder=2)
-        draw_points(axes, fastest, value, colour)
+        name, style = name_line(fastest), styles[fastest["series"].iloc[0]]
+        colour, look = (style["color"], style["linestyle"]) if name in styles else (choose_colour(fastest), "-")
+        axes.plot(fastest["num_gpus"], fastest[value], color=colour, linestyle=look, zorder=2)
+        drawn.append(fastest.assign(colour=colour))
         last = fastest.iloc[-1]
-        ends[name_line(fastest)] = (last["num_gpus"], last[value], colour)
+        ends[name] = (last["num_gpus"], last[value], colour)
     named = part.loc[[*letters]]
-    draw_points(axes, named, value, None)
+    others = named[~named.index.isin(pd.concat(drawn).index)]
+    points = pd.concat([*drawn, others.assign(colour=[styles[series]["color"] for series in others["series"]])])
+    draw_points(axes, points, value, styles)
     mark_counts(axes, part["num_gpus"])
     set_scale(axes, part, columns)
     guide(axes, part, value, is_time)
     mark_letters(axes, named.assign(letter=letters), value)
-    mark_disturbed(axes, named["num_gpus"], named[value], named["num_disturbed"] > 0)
+    mark_disturbed(axes, points["num_gpus"], points[value], points["num_disturbed"] > 0)
     label_lines(axes, ends)
 
 
@@ -151,36 +168,19 @@ def name_line(line: pd.DataFrame) -> str:
     return series[0] if len(series) == 1 else f"best of {find_family(line['framework'].iloc[0])}"
 
 
-def find_family(framework: str) -> str:
-    """Return the family of a framework; a framework that is not in the registry is its own."""
-    return registry.FRAMEWORKS[framework].family if framework in registry.FRAMEWORKS else framework
-
-
 def choose_colour(line: pd.DataFrame) -> str:
-    """Return the colour of a line: that of its framework, or of its family if it has several."""
-    if line["framework"].nunique() == 1 and line["line"].iloc[0] == line["series"].iloc[0]:
-        return get_look(line["framework"].iloc[0])[0]
+    """Return the colour of a family's line."""
     family = find_family(line["framework"].iloc[0])
     return FAMILIES.get(family, get_look(family)[0])
 
 
-def draw_points(axes: Axes, rows: pd.DataFrame, value: str, colour: str | None) -> None:
-    """Draw medians with intervals, each with its framework's marker. colour: None for that of the framework."""
+def draw_points(axes: Axes, rows: pd.DataFrame, value: str, styles: dict[str, dict]) -> None:
+    """Draw medians with intervals, each with the marker of its series, so that a family's line shows which is best."""
     for row in rows.to_dict("records"):
-        own, marker = get_look(row["framework"])
-        spread_of = [[row[value] - row[f"{value}_low"]], [row[f"{value}_high"] - row[value]]]
-        has_interval = np.isfinite(spread_of).all()
-        axes.errorbar(
-            [row["num_gpus"]],
-            [row[value]],
-            yerr=np.clip(spread_of, 0, None) if has_interval else None,
-            marker=marker,
-            color=colour or own,
-            capsize=4,
-            markersize=7,
-            linestyle="none",
-            zorder=3,
-        )
+        interval = [[row[value] - row[f"{value}_low"]], [row[f"{value}_high"] - row[value]]]
+        look = {"color": row["colour"], "marker": styles[row["series"]]["marker"], "markersize": 7, "capsize": 4}
+        yerr = np.clip(interval, 0, None) if np.isfinite(interval).all() else None
+        axes.errorbar([row["num_gpus"]], [row[value]], yerr=yerr, linestyle="none", zorder=3, **look)
 
 
 def set_scale(axes: Axes, part: pd.DataFrame, columns: list[str]) -> None:

@@ -67,7 +67,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, fastest: float) -> None:
             if pd.notna(rate["median"]):
                 axes.text(0.01 * fastest, place, source, va="center", color=ink, fontsize=9)
                 if source != sources[0] and pd.notna(share):
-                    axes.text(rate["max"] + 0.02 * fastest, place, f"{share:.0%}", va="center", color="#555555")
+                    axes.text(rate["max"] + 0.035 * fastest, place, f"{share:.0%}", va="center", color="#555555")
     plural = {1: "device"}
     counts = rows["num_gpus"].astype(int)
     labels = [

@@ -11,6 +11,7 @@ from howmanygpus.report.style import (
     SEE_GRID,
     STAR_NOTE,
     add_note,
+    add_strip,
     choose_styles,
     count_failed,
     describe_guess,
@@ -34,10 +35,11 @@ from howmanygpus.report.tables.time_to_accuracy import (
 TITLE = "Speed-up of throughput and of time to accuracy"
 CATEGORY = "Scaling"
 TABLES = ("scaling", "time_to_accuracy", "runs")
+SHOWN = ["accuracy_speedup", "is_never"]
 
 
 def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFrame) -> Figure:
-    """Draw two panels per scaling curve, one for each speed-up; without thresholds, only that of throughput."""
+    """Draw the speed-up of throughput of each scaling curve, and beside it those of the time to each threshold."""
     throughput = scaling[scaling["speedup"].notna() & is_real(scaling)]
     if throughput.empty:
         return draw_empty_figure(f"No run on real images has completed on the smallest device count; {SEE_GRID}.")
@@ -46,25 +48,42 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFra
         return draw_empty_figure(f"No runs on real images have completed on two device counts; {SEE_GRID}.")
     # Studies of probes and studies with `thresholds: []` have no times.
     has_times = len(time_to_accuracy) > 0
-    threshold = choose_threshold(time_to_accuracy) if has_times else np.nan
-    accuracy = compute_accuracy_speedup(throughput, time_to_accuracy, threshold)
-    throughput = throughput.assign(series=name_series(throughput, runs))
-    throughput["is_disturbed"] = accuracy["is_disturbed"]
+    accuracy = compute_accuracy_speedups(throughput, time_to_accuracy) if has_times else {}
+    throughput = throughput.assign(series=name_series(throughput, runs), is_disturbed=find_disturbed(throughput))
     styles = choose_styles(throughput["series"])
     beside = describe_guess(time_to_accuracy)
     titles, panels = [], []
     for curve, rows in throughput.groupby("curve", sort=False):
         titles.append(f"{curve}\nspeed-up of throughput")
         panels.append((rows, "speedup"))
-        if has_times:
-            titles.append(f"{curve}\nspeed-up of time to {threshold:g}{beside}")
-            panels.append((accuracy.loc[rows.index].assign(series=rows["series"]), "accuracy_speedup"))
-    figure, axes = make_panels(titles, max_columns=2)
+        for thresholds, speedups in accuracy.items():
+            titles.append(f"{curve}\nspeed-up of time to {thresholds}{beside}")
+            panels.append((speedups.loc[rows.index].assign(series=rows["series"]), "accuracy_speedup"))
+    figure, axes = make_panels(titles, max_columns=min(1 + max(len(accuracy), 1), 4))
     for panel, (rows, column) in zip(axes, panels, strict=True):
         draw_panel(panel, rows, column, styles)
         if column == "speedup":
             draw_rates(panel, rows, runs, styles)
     return figure
+
+
+def compute_accuracy_speedups(throughput: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the speed-ups of the time to each threshold that was reached, see below, by the threshold as text.
+
+    Thresholds with equal speed-ups are joined. If more devices have none of any threshold, one panel says so.
+    """
+    summary = summarize_time_to_accuracy(time_to_accuracy)
+    thresholds = sorted(summary.loc[np.isfinite(summary["time_s_median"]), "threshold"].unique())
+    found = {value: compute_accuracy_speedup(throughput, time_to_accuracy, value) for value in thresholds}
+    found = {value: table for value, table in found.items() if table["accuracy_speedup"].notna().any()}
+    if not found:
+        hardest = choose_threshold(time_to_accuracy)
+        return {f"{hardest:g}": compute_accuracy_speedup(throughput, time_to_accuracy, hardest)}
+    joined: dict[str, pd.DataFrame] = {}
+    for value, table in found.items():
+        same = [text for text, other in joined.items() if table[SHOWN].equals(other[SHOWN])]
+        joined[f"{same[0]} and {value:g}" if same else f"{value:g}"] = joined.pop(same[0]) if same else table
+    return joined
 
 
 def choose_threshold(time_to_accuracy: pd.DataFrame) -> float:
@@ -79,8 +98,7 @@ def compute_accuracy_speedup(
 ) -> pd.DataFrame:
     """Add accuracy_speedup to `throughput`: the median time of the baseline over that of the row.
 
-    It is empty, and is_never is true, if half or more of the repeats never reached the threshold. is_disturbed says
-    whether a repeat of the row or of its baseline was disturbed.
+    It is empty, and is_never is true, if half or more of the repeats never reached the threshold.
     """
     summary = summarize_time_to_accuracy(time_to_accuracy)
     summary = summary[summary["threshold"] == threshold]
@@ -90,10 +108,15 @@ def compute_accuracy_speedup(
     baseline = joined["time_s_median"].where(is_baseline(joined))
     baseline = baseline.groupby(curve.ngroup()).transform("first")
     speedup = (baseline / joined["time_s_median"]).where(np.isfinite(baseline) & np.isfinite(joined["time_s_median"]))
-    of_baseline = joined["num_disturbed"].where(is_baseline(joined))
-    is_disturbed = (joined["num_disturbed"] > 0) | (of_baseline.groupby(curve.ngroup()).transform("first") > 0)
     is_never = np.isinf(joined["time_s_median"])
-    return joined.assign(accuracy_speedup=speedup, is_never=is_never, is_disturbed=is_disturbed)
+    return joined.assign(accuracy_speedup=speedup, is_never=is_never, is_disturbed=find_disturbed(joined))
+
+
+def find_disturbed(rows: pd.DataFrame) -> pd.Series:
+    """Return whether a repeat of each row or of its baseline was disturbed. rows: those of the table `scaling`."""
+    curve = rows.groupby([*CURVE, "scaling_mode", "fixed_batch_size"]).ngroup()
+    of_baseline = rows["num_disturbed"].where(is_baseline(rows)).groupby(curve).transform("first")
+    return (rows["num_disturbed"] > 0) | (of_baseline > 0)
 
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> None:
@@ -141,16 +164,15 @@ def draw_rates(axes: Axes, rows: pd.DataFrame, runs: pd.DataFrame, styles: dict)
 
 
 def mark_never(axes: Axes, configurations: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:
-    """Draw a cross for each device count that never reached the threshold, in one row per series above the x axis.
+    """Draw a cross for each device count that never reached the threshold, in one row per series below the scale.
 
     Returns the right end of each row, by its name, for label_lines.
     """
-    ends = {}
     series = list(configurations.groupby("series"))
-    gap = min(0.09, 0.9 / max(len(series), 1)) * axes.get_ylim()[1]
-    for row, (name, never) in enumerate(series):
-        height, colour = gap * (row + 0.55), styles[name]["color"]
-        heights = [height] * len(never)
-        axes.plot(never["num_gpus"], heights, "x", color=colour, markersize=9, markeredgewidth=2, clip_on=False)
+    heights = add_strip(axes, len(series), is_above=False) if series else []
+    ends = {}
+    for height, (name, never) in zip(heights, series, strict=True):
+        colour = styles[name]["color"]
+        axes.plot(never["num_gpus"], [height] * len(never), "x", color=colour, markersize=8, markeredgewidth=2)
         ends[f"{name} not reached"] = (never["num_gpus"].max(), height, colour)
     return ends

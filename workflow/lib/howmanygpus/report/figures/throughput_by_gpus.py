@@ -8,13 +8,16 @@ from matplotlib.figure import Figure
 from howmanygpus.report.rows import choose_inputs, name_series
 from howmanygpus.report.style import (
     GREY,
+    MANY_SERIES,
     SEE_GRID,
     STAR_NOTE,
     add_note,
     choose_styles,
     count_failed,
     draw_empty_figure,
+    draw_in_grey,
     draw_repeats,
+    find_family,
     label_lines,
     make_panels,
     mark_counts,
@@ -37,6 +40,8 @@ WORTH = 0.98
 def draw(scaling: pd.DataFrame, runs: pd.DataFrame, ceilings: pd.DataFrame) -> Figure:
     """Draw one panel per scaling curve: medians with their intervals, repeats, and dotted lines for ideal scaling.
 
+    A curve with many series has a panel for each family of frameworks, with the others in grey.
+
     A thin line is the bound by the loader or by the exchange of gradients, if it is below ideal scaling.
     """
     measured = choose_inputs(scaling)
@@ -46,14 +51,33 @@ def draw(scaling: pd.DataFrame, runs: pd.DataFrame, ceilings: pd.DataFrame) -> F
     measured = measured.assign(series=name_series(measured))
     bounds = add_series(ceilings, measured)
     styles = choose_styles(measured["series"])
-    panels = list(measured.groupby("curve", sort=False))
+    panels = list_panels(measured)
     per_row = measured.groupby("scaling_mode")["curve"].nunique().max()
-    figure, axes = make_panels([curve for curve, _ in panels], max_columns=min(per_row, 4))
-    for panel, (curve, rows) in zip(axes, panels, strict=True):
+    max_columns = min(per_row, 4) if len(panels) == measured["curve"].nunique() else 3
+    figure, axes = make_panels([title for title, _ in panels], max_columns=max_columns)
+    for panel, (_, rows) in zip(axes, panels, strict=True):
+        same = measured[measured["curve"] == rows["curve"].iloc[0]]
         draw_panel(panel, rows, list_repeats(rows, runs), styles)
-        draw_bounds(panel, bounds[bounds["curve"] == curve], styles)
-        panel.set_ylim(0, 1.06 * panel.dataLim.ymax)
+        draw_bounds(panel, bounds.merge(rows[["curve", "series"]].drop_duplicates()), styles)
+        draw_in_grey(panel, same[~same["series"].isin(rows["series"])], "num_gpus", "images_per_s_median")
+    for curve in measured["curve"].unique():
+        same = [panel for panel, (_, rows) in zip(axes, panels, strict=True) if rows["curve"].iloc[0] == curve]
+        top = 1.06 * max(panel.dataLim.ymax for panel in same)
+        for panel in same:
+            panel.set_ylim(0, top)
     return figure
+
+
+def list_panels(measured: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Return title and rows of each panel: a scaling curve or, if it has many series, one family of it."""
+    panels: list[tuple[str, pd.DataFrame]] = []
+    for curve, rows in measured.groupby("curve", sort=False):
+        if rows["series"].nunique() <= MANY_SERIES:
+            panels.append((curve, rows))
+        else:
+            families = rows.groupby(rows["framework"].map(find_family), sort=False)
+            panels += [(f"{curve}\n{family}", own) for family, own in families]
+    return panels
 
 
 def add_series(ceilings: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Training time to each threshold by device count. Configurations that never reached it are marked at the top."""
+"""Training time to each threshold by device count. Configurations that did not reach it are above the scale."""
 
 from typing import Any
 
@@ -12,6 +12,7 @@ from howmanygpus.report.rows import is_real, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
+    add_strip,
     choose_styles,
     describe_guess,
     draw_empty_figure,
@@ -28,6 +29,8 @@ from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accurac
 TITLE = "Time to accuracy by device count"
 CATEGORY = "Time and cost to target"
 TABLES = ("time_to_accuracy", "scaling", "runs")
+SEEN = ("num_gpus", "num_repeats", "num_reached", "num_disturbed", "time_s_median", "time_s_min", "time_s_max")
+"""What a panel shows of a configuration."""
 
 
 def draw(
@@ -37,7 +40,7 @@ def draw(
     clock: str = "time_to_accuracy_s",
     label: str = "training time (s)",
 ) -> Figure:
-    """Draw one panel per threshold and scaling curve: medians, and bars from minimum to maximum.
+    """Draw one panel per scaling curve and threshold that was reached: medians, and bars from minimum to maximum.
 
     clock: a clock of the table time_to_accuracy; label: its name on the axis.
     """
@@ -52,12 +55,10 @@ def draw(
     summary = summary.sort_values(["threshold", "is_strong", "fixed_batch_size"], kind="stable")
     summary["series"] = name_series(summary, runs)
     styles = choose_styles(summary["series"])
-    panels = list(summary.groupby(["threshold", "curve"], sort=False))
-    metric = name_metric(summary["metric"].iloc[0])
-    beside = describe_guess(summary)
-    titles = [f"test {metric} {threshold:g}{beside}\n{curve}" for (threshold, curve), _ in panels]
-    num_curves = summary["curve"].nunique()
-    figure, axes = make_panels(titles, max_columns=min(num_curves, 4), panel_size=(3.9, 3.4))
+    panels, unreached = list_panels(summary)
+    metric, beside = name_metric(summary["metric"].iloc[0]), describe_guess(summary)
+    titles = [f"test {metric} {thresholds}{beside}\n{rows['curve'].iloc[0]}" for thresholds, rows in panels]
+    figure, axes = make_panels(titles, max_columns=min(count_columns(panels), 4), panel_size=(3.9, 3.4))
     # If fewer than half of the repeats never reached the threshold, the median is finite and the maximum is not.
     ends = summary[["time_s_median", "time_s_max"]].to_numpy(float)
     top = 1.2 * ends[np.isfinite(ends)].max(initial=0.0) or 1.0
@@ -67,42 +68,64 @@ def draw(
         note_rates(panel, rows["series"])
         panel.set_ylabel(label)
         draw_panel(panel, rows, styles, top)
+    if unreached:
+        add_note(axes[0], f"{metric} {unreached}: reached by no configuration in most repeats")
     return figure
 
 
+def list_panels(summary: pd.DataFrame) -> tuple[list[tuple[str, pd.DataFrame]], str]:
+    """Return the thresholds and rows of each panel, by curve, and the thresholds without any.
+
+    A threshold that no configuration of any curve reached has no panel, unless all are such. Thresholds that were
+    reached by the same evaluations share one.
+    """
+    reached = summary.groupby("threshold")["time_s_median"].transform(lambda times: np.isfinite(times).any())
+    left_out = sorted(summary.loc[~reached, "threshold"].unique()) if reached.any() else []
+    shown: dict[tuple, tuple[list[str], pd.DataFrame]] = {}
+    for (_, threshold), rows in summary[reached | ~reached.any()].groupby(["curve", "threshold"], sort=False):
+        seen = rows[["curve", "series", *SEEN]].itertuples(index=False, name=None)
+        shown.setdefault(tuple(seen), ([], rows))[0].append(f"{threshold:g}")
+    panels = [(" and ".join(thresholds), rows) for thresholds, rows in shown.values()]
+    order = list(dict.fromkeys(summary["curve"]))
+    panels.sort(key=lambda panel: order.index(panel[1]["curve"].iloc[0]))
+    return panels, ", ".join(f"{threshold:g}" for threshold in left_out)
+
+
+def count_columns(panels: list[tuple[str, pd.DataFrame]]) -> int:
+    """Return the number of panels of a curve, if all have as many, so that each curve has a row."""
+    counts = pd.Series([rows["curve"].iloc[0] for _, rows in panels]).value_counts()
+    return int(counts.iloc[0]) if counts.nunique() == 1 else len(counts)
+
+
 def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict, top: float) -> None:
+    """Draw times to a threshold, and crosses above their scale for device counts that did not reach it."""
     ends = {}
-    step = min(0.09, 0.94 / rows["series"].nunique())
-    for position, (series, line) in enumerate(rows.sort_values("num_gpus").groupby("series")):
+    axes.set_ylim(0, top)
+    missed = list(rows[is_never(rows)].groupby("series")["num_gpus"])
+    heights = dict(zip([series for series, _ in missed], add_strip(axes, len(missed), True) if missed else [], strict=True))
+    for series, line in rows.sort_values("num_gpus").groupby("series"):
         style = styles[series]
         never, reached = line[is_never(line)], line[~is_never(line)]
         median, slowest = reached["time_s_median"], reached["time_s_max"].clip(upper=top)
         spread = [median - reached["time_s_min"], slowest - median]
         axes.errorbar(reached["num_gpus"], median, yerr=spread, capsize=4, **style)
         mark_disturbed(axes, reached["num_gpus"], median, reached["num_disturbed"] > 0)
-        height = top * (0.97 - step * position)
-        axes.plot(never["num_gpus"], [height] * len(never), "x", color=style["color"], markersize=9, markeredgewidth=2)
         last = line.iloc[-1]
-        for configuration in never[never["num_gpus"] < last["num_gpus"]].itertuples():
-            place = (configuration.num_gpus, height)
-            axes.annotate(
-                count(configuration),
-                place,
-                (8, 0),
-                "data",
-                "offset points",
-                color=style["color"],
-                fontsize=9,
-                va="center",
-            )
         if is_never(last):
-            ends[f"{count(last)}  {series}"] = (last["num_gpus"], height, style["color"])
+            ends[f"{count(last)}  {series}"] = (last["num_gpus"], heights[series], style["color"])
         else:
             ends[series] = (last["num_gpus"], last["time_s_median"], style["color"])
-    if is_never(rows).any():
-        add_note(axes, "x: reached in only k/n repeats")
+        if never.empty:
+            continue
+        height, look = heights[series], {"markersize": 8, "markeredgewidth": 2, "color": style["color"]}
+        axes.plot(never["num_gpus"], [height] * len(never), "x", **look)
+        for configuration in never[never["num_gpus"] < last["num_gpus"]].itertuples():
+            look = {"color": style["color"], "fontsize": 9, "va": "center"}
+            place = (configuration.num_gpus, height)
+            axes.annotate(count(configuration), place, (8, 0), textcoords="offset points", **look)
+    if missed:
+        add_note(axes, "x: not reached; only k/n repeats did")
     mark_counts(axes, rows["num_gpus"])
-    axes.set_ylim(0, top)
     label_lines(axes, ends)
 
 

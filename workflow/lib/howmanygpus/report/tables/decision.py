@@ -19,13 +19,14 @@ USES_METRIC = True
 VALUES = ("duration_s", "images_per_s", "wall_s", "cost", "quality")
 NAMES = ("framework", "series", "variant", "precision", "input", "device", "num_nodes", "num_gpus")
 SIZES = ("per_device_batch_size", "accumulate")
+COUNTED = ("currency", "device_seconds", "efficiency", "num_repeats", "num_disturbed")
 WHERE = ("series", "num_nodes", "num_gpus", *SIZES)
 """Facts that tell configurations of one part apart."""
 COLUMNS = [
-    *("study", "of", "metric", "threshold", "unit", "worth_doubling", "refusal", "roles"),
+    *("study", "of", "metric", "threshold", "unit", "worth_doubling", "refusal", "roles", "quality_of_guess"),
     *(*NAMES, *SIZES),
     *(f"{value}{end}" for value in VALUES for end in ("", "_low", "_high")),
-    *("currency", "device_seconds", "efficiency", "num_repeats", "num_disturbed"),
+    *COUNTED,
 ]
 
 
@@ -33,7 +34,8 @@ def tabulate(plan: dict, runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> 
     """One row per series and number of devices. The arguments are the tables of these names."""
     facts = decide(runs, time_to_accuracy, Question.of(plan["config"]))
     rows = [row for decision in facts["decisions"] for row in list_rows(decision, facts)]
-    return pd.DataFrame(rows, columns=COLUMNS)
+    guesses = runs["quality_of_guess"].dropna()
+    return pd.DataFrame(rows, columns=COLUMNS).assign(quality_of_guess=guesses.iloc[0] if len(guesses) else None)
 
 
 def list_rows(decision: Facts, facts: Facts) -> list[Facts]:
@@ -74,4 +76,4 @@ def flatten(one: Facts) -> Facts:
     for value in VALUES:
         ends = one[value] or {"median": None, "low": None, "high": None}
         row |= {value: ends["median"], f"{value}_low": ends["low"], f"{value}_high": ends["high"]}
-    return row | {name: one[name] for name in ("currency", "device_seconds", "efficiency", "num_repeats", "num_disturbed")}
+    return row | {name: one[name] for name in COUNTED}
