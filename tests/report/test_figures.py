@@ -109,10 +109,12 @@ def test_a_count_that_never_got_there_has_no_speedup_rather_than_zero():
 def test_a_count_that_misses_the_threshold_is_a_labelled_cross(tmp_path):
     figure = draw(tmp_path, "speedup", grid="largest never good")
     figure.savefig(tmp_path / "figure.png")
-    never = [axes for axes in figure.axes if "time to 0.9" in axes.get_title(loc="left")]
+    never = [axes for axes in figure.axes if "speed-up of time to" in axes.get_title(loc="left")]
     for axes in never:
         crosses = [line for line in axes.lines if line.get_marker() == "x"]
         assert [sorted(line.get_xdata()) for line in crosses] == [[4]] * len(SERIES)
+        heights = [height for line in crosses for height in line.get_ydata()]
+        assert max(heights) < min(axes.get_yticks()), "a cross is outside the scale, so that it is no number"
         names = [text for text in axes.texts if "not reached" in text.get_text()]
         assert [text.get_text() for text in names] == [f"{series} not reached" for series in SERIES]
         extents = [Text.get_window_extent(text) for text in axes.texts]

@@ -38,7 +38,16 @@ def list_words(figure) -> list[str]:
 
 
 NAME_AN_ACCURACY = {
-    *("batch_sizes", "decision", "price", "quality_by_epoch", "speedup", "time_to_accuracy", "time_with_start", "variants"),
+    *(
+        "batch_sizes",
+        "decision",
+        "price",
+        "quality_by_epoch",
+        "speedup",
+        "time_to_accuracy",
+        "time_with_start",
+        "variants",
+    ),
     *("published_epochs", "published_price", "published_quality"),
 }
 
@@ -123,3 +132,26 @@ def test_prices_of_each_device_have_a_panel_with_its_own_hardware(tmp_path):
         tables[name] = pd.concat([tables[name], tables[name].assign(**changes)], ignore_index=True)
     titles = [axes.get_title(loc="left").partition("\n")[0] for axes in draw(tmp_path, "published_price", tables).axes]
     assert titles[1:] == ["measured 2026: EPYC", "measured 2026: NVIDIA A100"]
+
+
+def test_thresholds_reached_by_the_same_evaluation_share_a_panel_and_unreached_ones_have_none(tmp_path):
+    tables = make_tables(*GRIDS["complete"])
+    quality = QUALITY | {"thresholds": [0.5, 0.9, 0.999]}
+    tables["time_to_accuracy"] = compute_time_to_accuracy(tables["runs"], tables["evaluations"], quality)
+    figure = draw(tmp_path, "time_to_accuracy", tables)
+    titles = [axes.get_title(loc="left").partition("\n")[0] for axes in figure.axes]
+    assert set(titles) == {"test accuracy 0.5 and 0.9 (majority class: 0.07)"}
+    assert "accuracy 0.999: reached by no configuration" in figure.axes[0].get_xlabel()
+
+
+@pytest.mark.parametrize("name", ["time_to_accuracy", "speedup"])
+def test_each_threshold_that_was_reached_has_a_panel(tmp_path, name):
+    """Twice the time to the harder one on one device alone: the thresholds do not say the same."""
+    tables = make_tables(*GRIDS["complete"])
+    times = tables["time_to_accuracy"]
+    is_later = (times["threshold"] == 0.9) & (times["num_gpus"] == 1)
+    times.loc[is_later, "time_to_accuracy_s"] *= 2
+    titles = [axes.get_title(loc="left") for axes in draw(tmp_path, name, tables).axes]
+    for threshold in ("0.5", "0.9"):
+        assert any(f"{threshold} (majority class" in title for title in titles), threshold
+    assert not any(" and " in title for title in titles)

@@ -111,7 +111,14 @@ def draw_prices(axes: Axes, prices: pd.DataFrame) -> None:
     axes.barh(places, to_target.where(np.isfinite(to_target), 0), height=0.5 * BAR, color=colours)
     for position, row in prices.iterrows():
         where = (row["cost_max"], places[position])
-        axes.annotate(describe_price(row), where, (12 if row["is_disturbed"] else 8, 0), textcoords="offset points", va="center", fontsize=9)
+        axes.annotate(
+            describe_price(row),
+            where,
+            (12 if row["is_disturbed"] else 8, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9,
+        )
     mark_disturbed(axes, prices["cost"], places, prices["is_disturbed"])
     axes.set_yticks(places, name_rows(prices))
     axes.set_ylim(-0.6, len(prices) - 0.4)

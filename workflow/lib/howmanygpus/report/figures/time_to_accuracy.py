@@ -102,7 +102,9 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict, top: float) -> None
     ends = {}
     axes.set_ylim(0, top)
     missed = list(rows[is_never(rows)].groupby("series")["num_gpus"])
-    heights = dict(zip([series for series, _ in missed], add_strip(axes, len(missed), True) if missed else [], strict=True))
+    heights = dict(
+        zip([series for series, _ in missed], add_strip(axes, len(missed), True) if missed else [], strict=True)
+    )
     for series, line in rows.sort_values("num_gpus").groupby("series"):
         style = styles[series]
         never, reached = line[is_never(line)], line[~is_never(line)]

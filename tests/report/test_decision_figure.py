@@ -1,0 +1,115 @@
+"""The figure of the decision shows what the answer says, from the table of what was chosen from."""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+
+from answered import make_runs
+from howmanygpus.report.answer.facts import Question, decide
+from howmanygpus.report.figures.decision import draw
+from howmanygpus.report.files import read_table, write_table
+from howmanygpus.report.tables.decision import tabulate
+from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+
+ASKED = {"variants": {}, "worth_doubling": 1.5, "deadline_h": None, "budget": None, "quality": {"margin": 0.01}}
+SECONDS = {1: 100.0, 2: 55.0, 4: 45.0}
+"""The second doubling gains less than 1.5."""
+
+
+def repeat(seconds, framework="pytorch_ddp", num_gpus=1, **changes):
+    rows = []
+    for factor in (0.98, 1.0, 1.02):
+        train_s = factor * seconds
+        row = {"framework": framework, "num_gpus": num_gpus, "train_s": train_s, "images_per_s": 1000 / train_s}
+        price = {"cost": 0.01 * train_s * num_gpus, "currency": "EUR", "device_hours": 9.0 * num_gpus / 3600}
+        rows.append(row | {"wall_time_s": 9.0, "run_dir": "r"} | price | changes)
+    return rows
+
+
+def curve(framework="pytorch_ddp", factor=1.0, **changes):
+    return [row for count, s in SECONDS.items() for row in repeat(factor * s, framework, num_gpus=count, **changes)]
+
+
+def decide_on(rows, folder, thresholds=(0.9,)):
+    """Return the table as figures read it, and the facts of the only decision."""
+    runs, evaluations = make_runs(*rows)
+    times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": list(thresholds)})
+    write_table(folder / "decision.tsv", tabulate({"config": ASKED}, runs, times))
+    (decision,) = decide(runs, times, Question.of(ASKED))["decisions"]
+    return read_table(folder / "decision.tsv"), decision
+
+
+def draw_closed(table):
+    figure = draw(table)
+    figure.canvas.draw()
+    plt.close(figure)
+    return figure
+
+
+def find_rings(axes):
+    return [line for line in axes.lines if line.get_markerfacecolor() == "none" and line.get_color() == "black"]
+
+
+def test_the_table_has_each_series_on_each_count_with_the_roles_of_the_answer(tmp_path):
+    table, decision = decide_on([*curve(), *curve("keras_mirrored", 1.3)], tmp_path)
+    assert table[["series", "num_gpus"]].drop_duplicates().shape[0] == len(table) == 6
+    chosen = table[table["roles"] == "recommended"].iloc[0]
+    best = decision["recommended"]
+    assert (chosen["framework"], chosen["num_gpus"]) == (best["framework"], best["num_gpus"]) == ("pytorch_ddp", 2)
+    assert chosen["duration_s"] == best["duration_s"]["median"] and chosen["cost"] == best["cost"]["median"]
+    roles = set(table["roles"].dropna()) - {"recommended"}
+    assert roles == {", ".join(other["roles"]) for other in decision["alternatives"]}
+
+
+def test_the_recommended_point_is_ringed_in_both_panels_and_letters_name_the_alternatives(tmp_path):
+    table, decision = decide_on([*curve(), *curve("keras_mirrored", 1.3)], tmp_path)
+    times, prices = draw_closed(table).axes
+    for axes, value in ((times, 55.0), (prices, 1.1)):
+        (ring,) = find_rings(axes)
+        assert ring.get_xdata()[0] == 2 and ring.get_ydata()[0] == pytest.approx(value)
+        letters = [text.get_text() for text in axes.texts if len(text.get_text()) == 1]
+        assert len(letters) == len(decision["alternatives"])
+    assert times.get_title(loc="left").startswith("Use 2 x cpu, pytorch_ddp, 8 images per device\naccuracy 0.9")
+    assert all(f"{letter}  " in times.get_xlabel() for letter in letters)
+    assert "EUR" in prices.get_ylabel() and "1.1 EUR" in prices.get_title(loc="left")
+
+
+def test_the_dotted_line_is_what_a_doubling_must_gain(tmp_path):
+    table, _ = decide_on(curve(), tmp_path)
+    axes = draw_closed(table).axes[0]
+    (dotted,) = [line for line in axes.lines if line.get_linestyle() == ":"]
+    places, values = dotted.get_xdata(), dotted.get_ydata()
+    assert (places[0], places[-1]) == (2, 4) and values[0] / values[-1] == pytest.approx(1.5)
+    assert "1.5 x per doubling" in axes.get_xlabel()
+
+
+def test_without_a_target_rates_are_shown_and_without_a_price_no_panel_of_prices(tmp_path):
+    table, _ = decide_on(curve(cost=None, currency=None), tmp_path, thresholds=())
+    (axes,) = draw_closed(table).axes
+    assert axes.get_ylabel() == "images/s over all devices"
+    (ring,) = find_rings(axes)
+    assert ring.get_ydata()[0] == pytest.approx(1000 / 55, rel=0.01)
+
+
+def test_many_series_have_a_line_for_each_family_and_the_others_in_grey(tmp_path):
+    names = ["pytorch_ddp", "pytorch_dp", "horovod_pytorch", "keras_mirrored", "tensorflow_mirrored", "jax_sharding"]
+    table, _ = decide_on([row for i, name in enumerate(names) for row in curve(name, 1 + 0.1 * i)], tmp_path)
+    axes = draw_closed(table).axes[0]
+    written = {text.get_text() for text in axes.texts}
+    assert {"pytorch_ddp", "keras_mirrored", "jax_sharding"} <= written
+    assert not {"pytorch_dp", "horovod_pytorch", "tensorflow_mirrored"} & written
+    assert len([line for line in axes.lines if line.get_alpha() == 0.35]) == len(names)
+
+
+def test_a_refusal_is_the_title_of_what_was_measured(tmp_path):
+    table, decision = decide_on(curve(disturbed=True), tmp_path)
+    axes = draw_closed(table).axes[0]
+    assert " ".join(axes.get_title(loc="left").split()) == f"No recommendation: {decision['refusal']}"
+    assert find_rings(axes) == []
+
+
+def test_without_any_configuration_the_figure_says_why(tmp_path):
+    table, decision = decide_on(repeat(100, status="crashed"), tmp_path)
+    figure = draw_closed(table)
+    assert not figure.axes and decision["refusal"] in " ".join(figure.texts[0].get_text().split())
+    assert isinstance(table, pd.DataFrame) and table["roles"].isna().all()
