@@ -109,7 +109,7 @@ def test_a_count_that_never_got_there_has_no_speedup_rather_than_zero():
 def test_a_count_that_misses_the_threshold_is_a_labelled_cross(tmp_path):
     figure = draw(tmp_path, "speedup", grid="largest never good")
     figure.savefig(tmp_path / "figure.png")
-    never = [axes for axes in figure.axes if "speed-up of time to" in axes.get_title(loc="left")]
+    never = [axes for axes in figure.axes if "time to 0.9" in axes.get_title(loc="left")]
     for axes in never:
         crosses = [line for line in axes.lines if line.get_marker() == "x"]
         assert [sorted(line.get_xdata()) for line in crosses] == [[4]] * len(SERIES)

@@ -57,7 +57,9 @@ def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         first = judged.iloc[0]
         target = f"to test {name_metric(first['metric'])} {first['target']:g}"
         guess = describe_guess(choose_inputs(runs), "quality_metric")
-        rows |= {name: f"{unit} {target}" for name, unit in TO_TARGET.items()}
+        # Without any batch that reached the target, one quantity says the same as all.
+        shown = len(TO_TARGET) if judged["images_to_target_median"].notna().any() else 1
+        rows |= {name: f"{unit} {target}" for name, unit in list(TO_TARGET.items())[:shown]}
     titles = [name_count(count, "device") + guess * (name != RATE) for name in rows for count in counts]
     figure, panels = make_panels(titles, panel_size=(5.2, 3.4), max_columns=len(counts))
     places = [(name, count) for name in rows for count in counts]
