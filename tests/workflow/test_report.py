@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from howmanygpus.report.categories import CATEGORIES, number_category
 from howmanygpus.report.figures import list_figures
 from project import ROOT, RUNS, study
 
@@ -68,6 +69,9 @@ def test_the_report_opens_without_errors_or_requests(project, tmp_path):
     order = ["8 runs planned: 6 completed, 2 crashed", "Trained on digits", 'src="data:image/svg+xml;base64,']
     order += ["The same work in every framework"]
     places = [page.index(text) for text in [*order, 'id="rulegraph"']]
+    menu = [page.index(number_category(name)) for name in CATEGORIES]
+    assert menu == sorted(menu), "the categories are all there, in the order of a reader's questions"
+    assert "with the recommended point" in page, "the figure of the first page says in words what it shows"
     assert places == sorted(places), "the first page opens with the answer, what was trained on and a figure"
 
 

@@ -53,12 +53,12 @@ def render_page(table: pd.DataFrame) -> str:
     )
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>Parity</title><style>{STYLE}</style>"
-        f"<h1>Do all frameworks do the same work?</h1>{not_checked}"
+        f"<main><h1>Do all frameworks do the same work?</h1>{not_checked}"
         "<p>The parity gate has each framework do one task before anything is timed: fixed images and weights, "
         "optimizer steps, evaluations. Each number is its relative difference from a float64 reference or, for a "
         "model in a file of the user, from what one device does in the same framework, with its tolerance below it. "
         "A tolerance grows where ReLU inputs lie so near to zero that float32 may put them on either side.</p>"
-        f"{''.join(sections)}<h2>What is checked</h2><dl>{terms}</dl></html>"
+        f"{''.join(sections)}<h2>What is checked</h2><dl>{terms}</dl></main></html>"
     )
 
 
@@ -73,8 +73,9 @@ def render_section(group: dict, rows: pd.DataFrame) -> str:
         for (framework, _, _, devices, nodes), cell in rows.groupby(layouts, dropna=False, sort=True)
     )
     title = f"{group['model']} on {group['device']}, {group['precision']}, {group['batchnorm']} BatchNorm"
-    # A table that is wider than the window scrolls by itself, and its first column stays.
-    table = f"<div><table><thead><tr>{head}</tr></thead>{body}</table></div>"
+    # A table that is wider than the window scrolls by itself, also by the keyboard, and its first column stays.
+    table = f'<div role="region" tabindex="0" aria-label="{escape(title)}"><table>'
+    table += f"<thead><tr>{head}</tr></thead>{body}</table></div>"
     return f"<h2>{escape(title)}</h2><p>{escape(group['task'])}</p>{table}"
 
 
