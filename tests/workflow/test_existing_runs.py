@@ -6,8 +6,8 @@ import json
 import pytest
 
 from howmanygpus.files import find_files
-from project import Project, study
 from messages import says
+from project import Project, study
 from records import make_attempt
 from specs import make_spec
 

@@ -9,6 +9,7 @@ from project import ROOT, RUNS, study
 ADVICE = "cdn.tailwindcss.com should not be used in production"
 """Advice to Snakemake's developers that a script in every report prints. It is no request to the network."""
 
+
 @pytest.fixture
 def project(project, prepared):
     project.take_prepared(prepared)

@@ -42,7 +42,7 @@ function filter() {
     searched.every((word) => words.get(row).includes(word));
   for (const row of rows) row.hidden = !isShown(row);
   const shown = rows.filter((row) => !row.hidden);
-  const only = chosen === null ? "" : " of one configuration";
+  const only = chosen === null ? "" : ": those of one configuration";
   document.getElementById("count").textContent = `${shown.length} of ${rows.length} runs are shown${only}.`;
   markPoints(new Set(shown.map((row) => row.dataset.configuration)));
 }
@@ -166,8 +166,10 @@ async function showRecord(position) {
   const because = values.reason ? `: ${values.reason}` : "";
   dialog.append(create("p", {}, create("strong", {}, values.status.replaceAll("_", " ")), because));
   if (run.log_end) dialog.append(makeSection("Last lines of the log", create("pre", {}, run.log_end.join("\n")), true));
-  dialog.append(makeSection("Rates, quality and provenance: the row of runs.tsv", makePairs(values), true));
   if (run.timeline) dialog.append(makeSection("Timeline", makeTimeline(run.timeline), true));
+  const place = location.protocol === "data:" ? "results/all_runs.html has links to them" : "these links need the folder";
+  dialog.append(makeSection(`Files in the folder results (${place})`, makeFiles(run), true));
+  dialog.append(makeSection("Rates, quality and provenance: the row of runs.tsv", makePairs(values), true));
   if (run.record) {
     dialog.append(makeSection("Settings", makePairs({ ...run.settings, ...(run.code && { code_sha256: run.code }) })));
     const framework = { ...run.versions, ...run.framework };
@@ -175,8 +177,6 @@ async function showRecord(position) {
     if (run.attempts.length) dialog.append(makeSection("Failed attempts", makePairs(run.attempts)));
     dialog.append(makeSection("Rest of the record", makePairs(run.rest)));
   } else dialog.append(create("p", {}, "The run has no record, because it was not started."));
-  const place = location.protocol === "data:" ? "results/all_runs.html has links to them" : "these links need the folder";
-  dialog.append(makeSection(`Files in the folder results (${place})`, makeFiles(run), true));
 }
 
 // The figure
@@ -193,7 +193,7 @@ function showTip(point) {
 
 const hideTip = () => document.getElementById("tip")?.remove();
 const listPoints = () => [...(plot?.querySelectorAll("a") ?? [])];
-const findRow = (point) => document.getElementById(point.getAttribute("xlink:href").slice(1));
+const findRow = (point) => document.getElementById(point.getAttribute("href").slice(1));
 
 function markPoints(configurations) {
   for (const point of listPoints())

@@ -73,7 +73,8 @@ rule write_all_runs:
         runs="results/tables/runs.tsv",
         scaling="results/tables/scaling.tsv",
         timelines=expand("results/tables/{study}/timelines.tsv", study=PLAN.studies),
-        parts=expand("workflow/report/all_runs.{suffix}", suffix=["html.jinja", "css", "js"]),
+        template="workflow/report/all_runs.html.jinja",
+        included=expand("workflow/report/all_runs.{suffix}", suffix=["css", "js"]),
     output:
         page=report(
             "results/all_runs.html",
@@ -86,7 +87,7 @@ rule write_all_runs:
     localrule: True
     params:
         code=hash_script("write_all_runs"),
-        templates=subpath(input.parts[0], parent=True),
+        templates=subpath(input.template, parent=True),
     shell:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_all_runs.py \

@@ -20,8 +20,9 @@ import numpy as np
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from howmanygpus.paths import ATTEMPTS
 from howmanygpus.report.files import find_record
-from howmanygpus.report.outcomes import UNDECIDED
+from howmanygpus.report.outcomes import UNDECIDED, read_run_attempts
 from howmanygpus.report.rows import PROGRAM
 from howmanygpus.report.tables.scaling import CONFIGURATION
 from howmanygpus.report.tables.timelines import describe_run
@@ -39,7 +40,8 @@ NAMES = {
 COUNTS = {"num_gpus": "devices", "per_device_batch_size": "batch per device", "repeat": "repeat"}
 MEASURES = {"images_per_s": "images/s", "quality_last": "quality", "train_s": "training (s)", "wall_time_s": "wall (s)"}
 FILTERED = (*NAMES, "num_gpus", "per_device_batch_size", "status")
-"""Columns with a list of values to choose from."""
+"""Columns with a list of values to choose from, unless it would be longer than MOST_CHOICES."""
+MOST_CHOICES = 50
 FIRST_PLACE = len("results/")
 WITHOUT_LOG = ("unsupported", "missing", "not_run", "completed", "stale")
 """Statuses of runs whose log says nothing about the status."""
@@ -85,15 +87,15 @@ def collect(
         }
         for run, is_apart, number in zip(runs, apart, numbers, strict=True)
     ]
-    choices = [list(dict.fromkeys(run[key] for run in runs)) for key in columns]
+    values = {key: sort_values({run[key] for run in runs}, key) for key in columns if key in FILTERED}
     return {
         "columns": [
             {
                 "title": titles[key],
                 "is_number": key in COUNTS | MEASURES,
-                "choices": sort_values(values, key) if key in FILTERED and 1 < len(values) <= 50 else [],
+                "choices": values.get(key, []) if 1 < len(values.get(key, [])) <= MOST_CHOICES else [],
             }
-            for key, values in zip(columns, choices, strict=True)
+            for key in columns
         ],
         "common": [{"title": titles[key], "value": value} for key, value in common.items()],
         "statuses": count_statuses(runs),
@@ -119,7 +121,7 @@ def name_measures(runs: list[dict[str, str]]) -> dict[str, str]:
     return MEASURES | titles | {"started_at": "started"}
 
 
-def sort_values(values: list[str], key: str) -> list[str]:
+def sort_values(values: set[str], key: str) -> list[str]:
     return sorted(values, key=(lambda value: float(value or "inf")) if key in COUNTS else str)
 
 
@@ -161,13 +163,14 @@ def describe_cell(run: dict[str, str], key: str) -> dict[str, Any]:
 
 def describe_remarks(run: dict[str, str], is_apart: bool) -> str:
     """Return why a run has its status, and what is to be known about its numbers."""
-    remarks = [run["reason"], run["stale_because"] and f"stale because {run['stale_because']}"]
-    remarks += [run["protocol"] and f"not comparable: {run['protocol']}"]
+    remarks = [run["reason"], run["protocol"] and f"not comparable: {run['protocol']}"]
     remarks += [run["control"] and f"control run: {run['control']}"]
     marks = {"disturbed": "disturbed by other work", "is_outlier": "outlier among its repeats"}
     remarks += [words for key, words in marks.items() if run[key] == "True"]
     remarks += ["losses apart from those of other runs"] if is_apart and run["status"] == "completed" else []
-    return "; ".join(remark for remark in [*remarks, run["health"]] if remark)
+    remarks += ["devices or host not in order"] if run["health"] else []
+    remarks += [run["stale_because"] and f"stale because {run['stale_because']}"]
+    return "; ".join(remark for remark in remarks if remark)
 
 
 def describe_details(run: dict[str, str], timeline: pd.DataFrame | None, results: Path = Path()) -> dict[str, Any]:
@@ -188,7 +191,7 @@ def describe_details(run: dict[str, str], timeline: pd.DataFrame | None, results
     details |= {"record": str(place)[FIRST_PLACE:], "settings": record["spec"], "versions": record.get("versions", {})}
     details |= {"framework": record.get("settings", {}), "code": hash_code(record.get("code", {}))}
     details["rest"] = {key: value for key, value in record.items() if key not in LEFT_OUT}
-    attempts = [json.loads(path.read_text()) for path in sorted((results / "results/attempts" / name).glob("*/attempt.json"))]
+    attempts = read_run_attempts(results / ATTEMPTS / name)
     details["attempts"] = [{key: each[key] for key in ("started_at", "status", "reason")} for each in attempts]
     if timeline is None and place.name != "run.json":
         timeline = pd.DataFrame(describe_run((results / place).parent, record, NUM_BINS))

@@ -19,11 +19,14 @@ from howmanygpus.report.style import GREY, choose_styles, label_lines, mark_coun
 from howmanygpus.report.tables.scaling import CONFIGURATION
 from howmanygpus.report.texts import write_number, write_value
 
-SPREAD = 0.07
+SPREAD = 0.3
 """Part of a doubling by which the series of one device count are spread to each side, so that points are apart."""
 LINES = {"weak": "-", "strong": (0, (4, 2))}
+FEW, MANY = (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
+"""Ticks of each decade, for rates of several decades and of one."""
 SIZE_IN = (8.5, 4.6)
-LINK = re.compile(r'<a xlink:href="#run(\d+)"')
+NAME = 'role="group" aria-label="Rates by devices"'
+LINK = re.compile(r'<a xlink:href="#run(\d+)"[^>]*>')
 
 
 def draw_svg(scaling: pd.DataFrame, rows: list[int]) -> str:
@@ -42,9 +45,13 @@ def draw_svg(scaling: pd.DataFrame, rows: list[int]) -> str:
     figure.savefig(text, format="svg", bbox_inches="tight", metadata=no_metadata)
     plt.close(figure)
     said = {row["row"]: describe_point(row) for row in measured.to_dict("records")}
-    svg = text.getvalue()
-    named = LINK.sub(lambda link: f'{link[0]} aria-label="{escape(said[int(link[1])])}"', svg[svg.index("<svg") :])
-    return named.replace("<svg ", '<svg role="group" aria-label="Rates by devices" ', 1)
+    svg = text.getvalue()[text.getvalue().index("<svg") :].replace("<svg ", f"<svg {NAME} ", 1)
+    return LINK.sub(lambda link: write_link(int(link[1]), said[int(link[1])]), svg)
+
+
+def write_link(row: int, text: str) -> str:
+    """Return the start of a point's link. matplotlib writes it for files of their own, to open in another window."""
+    return f'<a href="#run{row}" role="link" aria-label="{escape(text)}">'
 
 
 def draw(measured: pd.DataFrame) -> Figure:
@@ -62,8 +69,10 @@ def draw(measured: pd.DataFrame) -> Figure:
     for index, point in points.iterrows():
         draw_point(axes, places[index], point, styles[point["series"]])
     mark_counts(axes, measured["num_gpus"])
+    axes.set_xlim(places.min() / 1.1, places.max() * 1.1)
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    rates = measured["images_per_s_median"]
+    axes.yaxis.set_major_locator(LogLocator(subs=FEW if rates.max() > 10 * rates.min() else MANY))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: write_number(value)))
     axes.yaxis.set_minor_locator(LogLocator(subs=()))
     unit = "samples" if (measured["input"] == PROGRAM).all() else "images"
@@ -99,6 +108,7 @@ def draw_slope(axes: Axes, measured: pd.DataFrame) -> None:
     if len(counts) == 1:
         return
     low = 0.8 * measured["images_per_s_median"].min()
+    axes.set_ylim(bottom=0.75 * low)
     axes.plot(counts, [low * count / counts[0] for count in counts], color=GREY, linestyle=":", linewidth=1.2, zorder=1)
     axes.annotate("slope of ideal scaling", (counts[0], low), (8, -4), textcoords="offset points", color=GREY, va="top")
 
@@ -106,7 +116,8 @@ def draw_slope(axes: Axes, measured: pd.DataFrame) -> None:
 def describe_point(row: dict) -> str:
     """Return what hovering a point says. row: one of the table `scaling`, with its `series`."""
     unit = "sample" if row["input"] == PROGRAM else "image"
-    rate = {key: None if pd.isna(row[f"images_per_s_{key}"]) else row[f"images_per_s_{key}"] for key in ("median", "low", "high")}
+    rates = {key: row[f"images_per_s_{key}"] for key in ("median", "low", "high")}
+    rate = {key: None if pd.isna(value) else value for key, value in rates.items()}
     num_failed = f", {row['num_failed']} failed" if row["num_failed"] else ""
     disturbed = f", {row['num_disturbed']} disturbed" if row["num_disturbed"] else ""
     return (

@@ -114,7 +114,9 @@ class ProductRules:
         if planned:
             return f"{lack}; do the run first, by the target results/runs/{run}/run.json"
         existing = {path.parent.relative_to(RUNS).as_posix() for path in RUNS.glob("*/*/*/*/run.json")}
-        existing |= {path.parents[1].relative_to(ATTEMPTS).as_posix() for path in ATTEMPTS.glob("*/*/*/*/*/attempt.json")}
+        existing |= {
+            path.parents[1].relative_to(ATTEMPTS).as_posix() for path in ATTEMPTS.glob("*/*/*/*/*/attempt.json")
+        }
         if not existing:
             return f"{lack}; no run was done yet"
         nearest = difflib.get_close_matches(run, sorted(existing), n=1, cutoff=0)[0]
