@@ -58,12 +58,12 @@ def draw(measured: pd.DataFrame) -> Figure:
     figure, axes = plt.subplots(figsize=SIZE_IN, layout="constrained")
     styles = choose_styles(measured["series"])
     places = place_points(measured)
-    ends = {}
+    ends: dict[str, tuple[float, float, str]] = {}
     for (series, mode, _), line in measured.groupby(["series", "scaling_mode", "fixed_batch_size"], sort=False):
         ordered = line.sort_values("num_gpus")
         x, y = places[ordered.index], ordered["images_per_s_median"]
         axes.plot(x, y, color=styles[series]["color"], linestyle=LINES[mode], linewidth=0.9, alpha=0.6)
-        known = ends.get(series, (0, 0, ""))
+        known = ends.get(series, (0.0, 0.0, ""))
         ends[series] = max(known, (x.iloc[-1], y.iloc[-1], styles[series]["color"]))
     points = measured.drop_duplicates(CONFIGURATION)
     for index, point in points.iterrows():
