@@ -32,6 +32,7 @@ def test_the_report_opens_without_errors_or_requests(project, tmp_path):
         assert text in content
     assert [line for line in console if ADVICE not in line] == []
     assert requests == []
+    assert '"results/all_runs.html"' in content, "a report that was sent by mail has the page of all runs in itself"
     page = content[content.index('id="app"') :]
     order = ["8 runs planned: 6 completed, 2 crashed", "Trained on digits", 'src="data:image/svg+xml;base64,']
     order += ["The same work in every framework"]
