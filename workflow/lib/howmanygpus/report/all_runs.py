@@ -109,7 +109,7 @@ def choose_columns(runs: list[dict[str, str]]) -> tuple[list[str], dict[str, str
     values = {key: {run[key] for run in runs} for key in NAMES}
     common = {key: next(iter(known)) for key, known in values.items() if len(known) == 1}
     shown = [key for key in NAMES if key not in common]
-    return [*shown, *COUNTS, "status", *MEASURES, "started_at", "remarks"], common
+    return ["status", *shown, *COUNTS, *MEASURES, "started_at", "remarks"], common
 
 
 def name_measures(runs: list[dict[str, str]]) -> dict[str, str]:
