@@ -34,7 +34,7 @@ def results(tmp_path):
     store_run(tmp_path, "run3", make_spec(num_gpus=2, global_batch_size=16))
     store_run(tmp_path, "run5", make_spec(framework="chainer_mn", epochs=7))
     for path in (tmp_path / "results" / "runs").glob("*/events.jsonl"):
-        events = [{"wall_s": 20.0} | json.loads(line) for line in path.read_text().splitlines()]
+        events = [json.loads(line) | {"wall_s": 20.0} for line in path.read_text().splitlines()]
         path.write_text("\n".join(map(json.dumps, events)))
     (tmp_path / "results" / "runs" / "run0" / "telemetry.csv").write_text(TELEMETRY)
     attempt = tmp_path / "results" / "attempts" / "run4" / "20260101T000000-1" / "attempt.json"
