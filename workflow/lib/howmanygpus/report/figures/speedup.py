@@ -82,7 +82,9 @@ def compute_accuracy_speedups(throughput: pd.DataFrame, time_to_accuracy: pd.Dat
     joined: dict[str, pd.DataFrame] = {}
     for value, table in found.items():
         same = [text for text, other in joined.items() if table[SHOWN].equals(other[SHOWN])]
-        joined[f"{same[0]} and {value:g}" if same else f"{value:g}"] = joined.pop(same[0]) if same else table
+        joined[f"{same[0].replace(' and ', ', ')} and {value:g}" if same else f"{value:g}"] = (
+            joined.pop(same[0]) if same else table
+        )
     return joined
 
 

@@ -85,10 +85,14 @@ def list_panels(summary: pd.DataFrame) -> tuple[list[tuple[str, pd.DataFrame]], 
     for (_, threshold), rows in summary[reached | ~reached.any()].groupby(["curve", "threshold"], sort=False):
         seen = rows[["curve", "series", *SEEN]].itertuples(index=False, name=None)
         shown.setdefault(tuple(seen), ([], rows))[0].append(f"{threshold:g}")
-    panels = [(" and ".join(thresholds), rows) for thresholds, rows in shown.values()]
+    panels = [(join(thresholds), rows) for thresholds, rows in shown.values()]
     order = list(dict.fromkeys(summary["curve"]))
     panels.sort(key=lambda panel: order.index(panel[1]["curve"].iloc[0]))
     return panels, ", ".join(f"{threshold:g}" for threshold in left_out)
+
+
+def join(words: list[str]) -> str:
+    return ", ".join(words[:-1]) + " and " * (len(words) > 1) + words[-1]
 
 
 def count_columns(panels: list[tuple[str, pd.DataFrame]]) -> int:
@@ -125,6 +129,8 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict, top: float) -> None
             look = {"color": style["color"], "fontsize": 9, "va": "center"}
             place = (configuration.num_gpus, height)
             axes.annotate(count(configuration), place, (8, 0), textcoords="offset points", **look)
+    if not np.isfinite(rows["time_s_median"]).any():
+        axes.set_yticks([])
     if missed:
         add_note(axes, "x: not reached; only k/n repeats did")
     mark_counts(axes, rows["num_gpus"])

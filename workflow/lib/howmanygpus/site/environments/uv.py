@@ -84,8 +84,8 @@ def compile_requirements(pins: list[Path], locked: Path, more: list[str], uv: Uv
     Versions that are in `locked` already are kept. more: further options of `uv pip compile`.
     """
     settings = read_pip_settings(uv.python)
-    # Others need not obey this machine's constraints, and lack its folders. These have files for this Python alone, whose
-    # hashes would be the only ones in the lock.
+    # Others need not obey this machine's constraints, and lack its folders, which may have files for this Python alone:
+    # their hashes would be the only ones in the lock.
     shared = {name: settings[name] for name in settings if name not in ("find-links", "constraint")}
     if indexes := shared.get("extra-index-url"):
         shared["extra-index-url"] = " ".join(each for each in indexes.split() if not each.startswith("file:"))
