@@ -148,6 +148,7 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
 OWN_CAPTIONS = (
     "ceilings",
     "explanations",
+    "frameworks",
     "health",
     "how_each_framework_ran",
     "jobs",
