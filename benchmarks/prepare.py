@@ -5,7 +5,8 @@ Speed: the workflow's code (header check, kornia_rs, OpenCV AREA, simplejpeg) ag
 OpenCV with AREA, written as their users do. All run on one core and take turns image by image; ratios are of the CPU
 time of all images. That is one function in memory. A whole preparation also reads files, hashes, checks, and writes
 arrays and JPEG files: the workflow's three scripts are compared with a script for Pillow and one for OpenCV that read
-and write files and do nothing else, by the CPU time of all processes from their start. Two processes at the same time are compared with one, also by CPU time, since they wait for no lock.
+and write files and do nothing else, by the CPU time of all processes from their start. Two processes at the same time
+are compared with one, also by CPU time, since they wait for no lock.
 Memory: the peak of preparing 10,000 images in one process and of merging them. Planning: a dry run with a data set of
 112,120 files. The images are X-rays of the NIH if they are beside the checkout, and similar generated images otherwise.
 """
@@ -254,7 +255,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, help="rounds over all images (default 5)")
     parser.add_argument("--seconds", type=float, default=10.0, help="duration of each turn (default 10)")
-    parser.add_argument("--pairs", type=int, default=3, help="turns of whole preparations, and of one and two processes (default 3)")
+    parser.add_argument("--pairs", type=int, default=3, help="turns of whole preparations and of two processes (default 3)")
+        "--pairs", type=int, default=3, help="turns of a whole preparation, and of two processes (default 3)"
+    )
     parser.add_argument("--whole", type=int, default=880, help="images of a whole preparation (default 880)")
     parser.add_argument("--images", type=int, default=10_000, help="images for the peak memory (default 10000)")
     parser.add_argument("--files", type=int, default=112_120, help="number of files for the dry run (default 112120)")
