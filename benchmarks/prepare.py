@@ -255,9 +255,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, help="rounds over all images (default 5)")
     parser.add_argument("--seconds", type=float, default=10.0, help="duration of each turn (default 10)")
-    parser.add_argument("--pairs", type=int, default=3, help="turns of whole preparations and of two processes (default 3)")
-        "--pairs", type=int, default=3, help="turns of a whole preparation, and of two processes (default 3)"
-    )
+    parser.add_argument("--pairs", type=int, default=3, help="turns of all but single images (default 3)")
     parser.add_argument("--whole", type=int, default=880, help="images of a whole preparation (default 880)")
     parser.add_argument("--images", type=int, default=10_000, help="images for the peak memory (default 10000)")
     parser.add_argument("--files", type=int, default=112_120, help="number of files for the dry run (default 112120)")

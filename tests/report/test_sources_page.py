@@ -55,7 +55,7 @@ def list_names() -> dict[str, set[str]]:
         "metric": set(list_metrics()),
         "status": set(statuses),
         "numbers": set(list_published()),
-        "target": set(re.findall(r"^rule (\w+):", rules, re.MULTILINE)),
+        "target": set(re.findall(r"^ *rule (\w+):", rules, re.MULTILINE)),
         "file": set(re.findall(r"[\w.]+\.sbatch", rules)),
     }
 

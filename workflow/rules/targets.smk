@@ -1,5 +1,5 @@
 """
-Define the targets besides `all`: the targets `available` and `proposal`, and one target per study with its name. A study
+Define the targets besides `all`: `available` and `proposal`, on a cluster `batch_scripts`, and one target per study with its name. A study
 with a list of models is a target of its own name, too, which stands for one study per model.
 """
 
@@ -12,6 +12,13 @@ rule available:
 rule proposal:
     input:
         expand("results/proposal/{study}", study=PLAN.studies),
+
+
+if PLAN.machine.submits:
+
+    rule batch_scripts:
+        input:
+            products.run_scripts(),
 
 
 for study in PLAN.targets:
