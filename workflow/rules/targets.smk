@@ -1,6 +1,6 @@
 """
-Define the targets besides `all`: `available` and `proposal`, on a cluster `batch_scripts`, and one target per study with its name. A study
-with a list of models is a target of its own name, too, which stands for one study per model.
+Define the targets besides `all`: the targets `available` and `proposal`, and one target per study with its name. A
+study with a list of models is a target of its own name, too, which stands for one study per model.
 """
 
 
@@ -17,6 +17,7 @@ rule proposal:
 if PLAN.machine.submits:
 
     rule batch_scripts:
+        """Write a batch script for each run without an outcome; see write_run_script."""
         input:
             products.run_scripts(),
 

@@ -83,7 +83,7 @@ def _measure_loss(folder: Path, images: np.ndarray | ImageFiles) -> dict:
     total, squares, most = 0, 0, 0
     for index in range(count):
         decoded = read_jpeg(str(folder / image_name("train", index, "jpeg")), channels)
-        difference = np.abs(decoded.astype(np.int32) - images[index])
+        difference = np.abs(np.asarray(decoded, np.int32) - images[index])
         total, squares = total + int(difference.sum()), squares + int((difference**2).sum())
         most = max(most, int(difference.max()))
     num_levels = count * math.prod(images.shape[1:])

@@ -80,7 +80,7 @@ def _decode(task: Task, data: bytes, library: str = "fast") -> np.ndarray:
 def _measure_libraries(task: Task, sample: list[bytes], simd: OtherPython | None) -> list[dict]:
     """Speed of decoding and resizing together, with the options of the data set."""
     preparation, (height, width, _) = task.preparation, task.image_shape
-    options = {"channels": preparation.channels, "levels": preparation.levels}
+    options: dict[str, Any] = {"channels": preparation.channels, "levels": preparation.levels}
     options |= {"size": (height, width), "filter_name": preparation.filter}
     ways: dict[str, Way] = {name: partial(call_here, decode_and_resize, library=name, **options) for name in LIBRARIES}
     if simd:
