@@ -19,7 +19,7 @@ def test_a_row_has_version_processes_feeding_execution_and_the_exchange_of_the_m
     settings = {"execution": "eager", "layout": "NCHW", "optimizer": "SGD", "exchange": "gloo"}
     (row,) = tabulate(tmp_path, *specs, versions={"torch": "2.13"}, settings=settings, batches_ahead=2)
     assert row["version"] == "torch 2.13" and row["processes"] == "one per device" and row["execution"] == "eager"
-    assert row["feeding"] == "shared loader, 2 workers per device (threads), batches ahead: 2"
+    assert row["feeding"] == "shared loader, 2 workers per device (threads); batches ahead: 2"
     assert row["exchange"] == "gloo" and row["loss"] == "on each device"
 
 
@@ -48,7 +48,7 @@ def test_loaders_of_frameworks_and_images_without_a_loader_are_named(tmp_path):
     specs = [make_spec(variant="own", loader="torch.loader", loader_kind="processes"), make_spec(input="resident")]
     own, resident = tabulate(tmp_path, *specs, batches_ahead=3)
     assert own["feeding"].startswith("own loader (torch.loader), 1 worker per device (processes)")
-    assert resident["feeding"] == "resident images, batches ahead: 3"
+    assert resident["feeding"] == "resident images; batches ahead: 3"
 
 
 def test_what_a_framework_lacks_is_what_the_registry_does_not_have(tmp_path):

@@ -55,6 +55,7 @@ def name_rows(table: pd.DataFrame) -> list[str | None]:
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, shown: list[str], variants: list[str]) -> None:
     """Draw the rates. The first variant is filled, and has its numbers beside it."""
+    axes.set_xlabel("images/s over all devices")
     heights = {name: place for place, name in enumerate(shown)}
     for number, (variant, own) in enumerate((name, rows[rows["variant"] == name]) for name in variants):
         if own.empty:
@@ -79,7 +80,6 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, shown: list[str], variants: list[
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(axis="x", color=GREY, alpha=0.3, linewidth=0.6)
-    axes.set_xlabel("images/s over all devices")
 
 
 def write_rates(axes: Axes, rows: pd.DataFrame, heights: dict[str, int]) -> None:

@@ -42,7 +42,7 @@ def describe(records: list[dict]) -> dict[str, str | None]:
     return {
         "version": join(" ".join(each) for record in records for each in record["versions"].items()),
         "processes": describe_processes(spec),
-        "feeding": join(describe_feeding(record) for record in records),
+        "feeding": describe_feeding(records),
         "loss": describe_loss(spec),
         "execution": settings.get("execution"),
         "exchange": settings.get("exchange"),
@@ -63,15 +63,19 @@ def describe_processes(spec: dict) -> str:
     return "one per node" if FRAMEWORKS[spec["framework"]].spans_nodes("local") else "one for all devices"
 
 
-def describe_feeding(record: dict) -> str:
-    """Describe who loads the images, and how many batches are held ahead of their step."""
-    spec, ahead = record["spec"], record.get("batches_ahead")
+def describe_feeding(records: list[dict]) -> str:
+    """Describe who loads the images, and how many batches runs held ahead of their step."""
+    counts = {record.get("batches_ahead") for record in records} - {None}
+    ahead = ", ".join(map(str, sorted(counts)))
+    loaders = join(describe_loader(record["spec"]) for record in records)
+    return f"{loaders}; batches ahead: {ahead}" if ahead else loaders
+
+
+def describe_loader(spec: dict) -> str:
     if spec["input"] in RANDOM_INPUTS:
-        loader = f"{spec['input']} images"
-    else:
-        name = "shared loader" if spec["loader"] == SHARED else f"own loader ({spec['loader']})"
-        loader = f"{name}, {name_count(spec['loader_workers'], 'worker')} per device ({spec['loader_kind']})"
-    return loader if ahead is None else f"{loader}, batches ahead: {ahead}"
+        return f"{spec['input']} images"
+    name = "shared loader" if spec["loader"] == SHARED else f"own loader ({spec['loader']})"
+    return f"{name}, {name_count(spec['loader_workers'], 'worker')} per device ({spec['loader_kind']})"
 
 
 def describe_loss(spec: dict) -> str:
