@@ -65,7 +65,7 @@ def describe_processes(spec: dict) -> str:
 
 def describe_feeding(records: list[dict]) -> str:
     """Describe who loads the images, and how many batches runs held ahead of their step."""
-    counts = {record.get("batches_ahead") for record in records} - {None}
+    counts = {record["batches_ahead"] for record in records if record.get("batches_ahead") is not None}
     ahead = ", ".join(map(str, sorted(counts)))
     loaders = join(describe_loader(record["spec"]) for record in records)
     return f"{loaders}; batches ahead: {ahead}" if ahead else loaders
