@@ -3,17 +3,23 @@ Measure the cost of preparing images: a 1024x1024 gray PNG becomes a JPEG of 264
 
 Speed: the workflow's code (header check, kornia_rs, OpenCV AREA, simplejpeg) against Pillow with LANCZOS and against
 OpenCV with AREA, written as their users do. All run on one core and take turns image by image; ratios are of the CPU
-time of all images. Two processes at the same time are compared with one, also by CPU time, since they wait for no lock.
+time of all images. That is one function in memory. A whole preparation also reads files, hashes, checks, and writes
+arrays and JPEG files: the workflow's three scripts are compared with a script for Pillow and one for OpenCV that read
+and write files and do nothing else, by the CPU time of all processes from their start. Two processes at the same time
+are compared with one, also by CPU time, since they wait for no lock.
 Memory: the peak of preparing 10,000 images in one process and of merging them. Planning: a dry run with a data set of
 112,120 files. The images are X-rays of the NIH if they are beside the checkout, and similar generated images otherwise.
 """
 
 import argparse
 import io
+import json
 import multiprocessing
 import os
 import resource
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,7 +30,7 @@ import numpy as np
 import yaml
 from PIL import Image
 
-from reporting import write_benchmark
+from reporting import LIBRARY, ROOT, write_benchmark
 
 # isort: split
 from howmanygpus.measure.host.processes import list_cores
@@ -66,6 +72,30 @@ WAYS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+BY_PILLOW = """
+import sys
+from pathlib import Path
+from PIL import Image
+source, target = map(Path, sys.argv[1:])
+for path in sorted(source.rglob("*.png")):
+    image = Image.open(path).convert("L").resize((264, 264), Image.Resampling.LANCZOS)
+    image.save(target / f"{path.stem}.jpg", quality=90)
+"""
+BY_OPENCV = """
+import sys
+from pathlib import Path
+import cv2
+cv2.setNumThreads(1)
+source, target = map(Path, sys.argv[1:])
+for path in sorted(source.rglob("*.png")):
+    image = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
+    image = cv2.resize(image, (264, 264), interpolation=cv2.INTER_AREA)
+    cv2.imwrite(str(target / f"{path.stem}.jpg"), image, [cv2.IMWRITE_JPEG_QUALITY, 90])
+"""
+SCRIPTS = {"Pillow LANCZOS": BY_PILLOW, "OpenCV AREA": BY_OPENCV}
+"""Preparations of a folder of files as users write them."""
+
+
 def make_xray(seed: int) -> bytes:
     """Return a gray PNG of 1024x1024 with soft shapes and fine grain, as large as those of the NIH, about 400 kB."""
     random = np.random.default_rng(seed)
@@ -99,6 +129,50 @@ def compare_ways(paths: list[Path], rounds: int) -> dict[str, list[float]]:
                 cpu_s[name] += time.process_time() - started
         for name in WAYS:
             rates[name].append(len(images) / cpu_s[name])
+    return rates
+
+
+def _time_call(*command: str) -> float:
+    """Return the CPU time of a Python process that runs a command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = os.environ | {"PYTHONPATH": str(LIBRARY)}
+    subprocess.run([sys.executable, *command], cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _prepare_whole(tree: Path, folder: Path) -> float:
+    """Return the CPU time of the workflow's scripts, which make arrays and JPEG files of a folder with one shard."""
+    options = {"folder": str(tree), "size": list(SIZE), "channels": 1}
+    task, shards, name = read_task("image_folder", options), folder / "shards", "shard0of1"
+    assert task.num_shards == 1
+    shards.mkdir(parents=True)
+    given = ["--source", "image_folder", "--options", json.dumps(options), "--fingerprint"]
+    files = ["--images", str(shards / f"{name}.pixels"), "--records", str(shards / f"{name}.tsv")]
+    arrays = ["--folder", str(folder / "arrays")]
+    calls = {
+        "prepare_shard": [*given, task.fingerprint_shard(0), "--shard", "0", *files],
+        "merge_shards": [*given, task.fingerprint_listing(), "--shards", str(shards), *arrays],
+        "prepare_images": ["--arrays", arrays[1], "--form", "jpeg", "--threads", "4", "--folder", str(folder / "jpeg")],
+    }
+    return sum(_time_call(f"workflow/scripts/{script}.py", *options) for script, options in calls.items())
+
+
+def compare_whole(paths: list[Path], folder: Path, count: int, pairs: int) -> dict[str, list[float]]:
+    """Return the images per CPU-second of whole preparations of `count` files; they take turns."""
+    places = {split: folder / "tree" / split / "xray" for split in ("train", "test")}
+    for place in places.values():
+        place.mkdir(parents=True)
+    (places["test"] / "test.png").symlink_to(paths[0])  # no training image, of which test images may not be copies
+    for index in range(count - 1):
+        (places["train"] / f"{index:06d}.png").symlink_to(paths[1 + index % (len(paths) - 1)])
+    rates: dict[str, list[float]] = {name: [] for name in WAYS}
+    for number in range(pairs):
+        rates["workflow"].append(count / _prepare_whole(folder / "tree", folder / f"workflow{number}"))
+        for name, script in SCRIPTS.items():
+            target = folder / f"{name}{number}"
+            target.mkdir()
+            rates[name].append(count / _time_call("-c", script, str(folder / "tree"), str(target)))
     return rates
 
 
@@ -181,7 +255,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, help="rounds over all images (default 5)")
     parser.add_argument("--seconds", type=float, default=10.0, help="duration of each turn (default 10)")
-    parser.add_argument("--pairs", type=int, default=3, help="turns of one and of two processes (default 3)")
+    parser.add_argument("--pairs", type=int, default=3, help="turns of all but single images (default 3)")
+    parser.add_argument("--whole", type=int, default=880, help="images of a whole preparation (default 880)")
     parser.add_argument("--images", type=int, default=10_000, help="images for the peak memory (default 10000)")
     parser.add_argument("--files", type=int, default=112_120, help="number of files for the dry run (default 112120)")
     arguments = parser.parse_args()
@@ -195,6 +270,12 @@ def main() -> None:
             rows.append({"what": f"images per CPU-second, {name}, {what}", "seen": statistics.median(rates[name])})
         rows.append({"what": "over Pillow LANCZOS", **ratios(rates, "Pillow LANCZOS"), "aim": 2.3})
         rows.append({"what": "over OpenCV AREA", **ratios(rates, "OpenCV AREA"), "aim": 1.6})
+        whole = compare_whole(paths, folder / "whole", arguments.whole, arguments.pairs)
+        for name in WAYS:
+            what = f"images per CPU-second, {name}, whole preparation of {arguments.whole} images"
+            rows.append({"what": what, "seen": statistics.median(whole[name])})
+        for name, aim in (("Pillow LANCZOS", 2.2), ("OpenCV AREA", 1.6)):
+            rows.append({"what": f"whole preparation, over {name}", **ratios(whole, name), "aim": aim})
         if len(cores) == 2:
             gains = []
             for _ in range(arguments.pairs):

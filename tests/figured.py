@@ -8,7 +8,7 @@ import pandas as pd
 
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.outcomes import IDENTITY, identify
-from howmanygpus.report.tables import ceilings, decision, time_split
+from howmanygpus.report.tables import ceilings, decision, input_parts, time_split
 from howmanygpus.report.tables.allreduce import tabulate
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATION
@@ -123,6 +123,8 @@ def _write_tables(folder, status_of, accuracy_of, change) -> dict[str, pd.DataFr
     tables["allreduce"] = written(folder, "allreduce", tabulate({}, ALLREDUCES))
     plan, phases = {"config": config, "runs": {}}, make_phases(tables["runs"])
     tables["time_split"] = written(folder, "time_split", time_split.tabulate(plan, tables["runs"], phases))
+    parts = input_parts.tabulate(plan, tables["runs"], phases, folder)
+    tables["input_parts"] = written(folder, "input_parts", parts)
     bounds = ceilings.tabulate(plan, tables["runs"], tables["scaling"], phases, [])
     tables["ceilings"] = written(folder, "ceilings", bounds)
     asked = {"config": config | {"worth_doubling": 1.5, "deadline_h": None, "budget": None}}
@@ -227,6 +229,7 @@ GRIDS = {
 
 NAMES = {
     "allreduce": ("1 MiB", "16 MiB"),
+    "input_parts": ("read arrays", "end to end: arrays"),
     "protocols": ("a, 2 devices", "b, 2 devices"),
     "run_grid": tuple(f"{series} arrays fp32 cpu" for series in SERIES),
     "time_split": ("2 devices", "4 devices"),
@@ -239,6 +242,7 @@ SENTENCES = {
     "batch_sizes": ("No run has completed with a rate; the figure of all runs says why.", NONE_COMPLETED),
     "decision": ("No recommendation: no run that counts has completed.", NONE_COMPLETED),
     "drift": ("No configuration has a rate in two repeats; the figure of all runs says why.", NONE_COMPLETED),
+    "input_parts": ("No run has completed; the figure of all runs says why.", NONE_COMPLETED),
     "loss_of_first_epoch": (
         "No run on real images has recorded its first epoch; the figure of all runs says why.",
         NONE_COMPLETED,

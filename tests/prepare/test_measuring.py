@@ -1,12 +1,16 @@
 """Speed and quality of preparing are measured on a sample and drawn."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from howmanygpus.prepare.images import FILTERS, LIBRARIES
+from howmanygpus.prepare.images import FILTERS, LIBRARIES, PILLOW_SIMD
+from howmanygpus.prepare.images.resizing import PILLOW_FILTERS
 from howmanygpus.prepare.listing import read_task
 from howmanygpus.prepare.measuring import measure_preparation
+from howmanygpus.prepare.other_python import OtherPython
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.preparation import PANELS, draw
 from pictures import write_tree
@@ -38,6 +42,23 @@ def test_every_library_filter_and_format_has_a_row(table):
     assert list(part(table, "format").index) == ["PNG", "JPEG 75", "JPEG 90", "JPEG 95"]
     assert (table["images_per_s"] > 0).all() and set(table["num_images"]) == {6}
     assert table["machine"].str.len().min() > 0
+
+
+def test_pillow_simd_takes_turns_in_the_process_of_its_environment(tree):
+    """This Python stands for that of the environment, so that both resize alike."""
+    task = read_task("image_folder", {"folder": str(tree), "channels": 1, "size": [13, 17]})
+    table = measure_preparation(task, 6, sys.executable)
+    assert list(part(table, "library").index) == [*LIBRARIES, PILLOW_SIMD]
+    filters = part(table, "filter")
+    assert {f"{name}, Pillow-SIMD" for name in PILLOW_FILTERS} < set(filters.index)
+    for name in PILLOW_FILTERS:
+        own, other = filters.loc[name], filters.loc[f"{name}, Pillow-SIMD"]
+        assert own["psnr_db"] == other["psnr_db"] and other["images_per_s"] > 0
+
+
+def test_a_function_that_fails_in_the_other_process_ends_the_measurement():
+    with OtherPython(sys.executable) as other, pytest.raises(EOFError):
+        other.call(int, "no number")
 
 
 def test_downloads_state_the_size_of_the_files_in_megabytes(tree, table):

@@ -187,7 +187,8 @@ def test_a_study_omits_figures_that_compare_a_single_value():
     assert set(list_figures()) - set(shown) == {"variants"}
     one = {"inputs": ["arrays"], "per_device_batch_size": [8], "num_nodes": None, "trace": False}
     assert set(list_figures()) - set(list_figures(study | one)) == {
-        *("variants", "placement", "real_against_synthetic", "allreduce", "batch_sizes", "price", "traces"),
+        *("variants", "placement", "real_against_synthetic", "input_parts", "allreduce", "batch_sizes", "price"),
+        "traces",
         *("published_throughput", "published_quality", "published_price", "published_epochs"),
     }
     assert "published_price" not in list_figures(study, published=("images_per_s",))

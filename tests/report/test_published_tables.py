@@ -112,6 +112,13 @@ def test_speedup_is_over_the_one_device_of_the_same_series_and_hardware():
     assert pd.isna(alone["speedup"]), "without a run on one GPU there is no speed-up"
 
 
+def test_the_first_and_the_record_training_of_resnet50_have_the_rates_of_14_days_and_15_minutes():
+    points = read("reference_points")
+    one, record = choose(points, hardware="M40", num_gpus=1), choose(points, hardware="Tesla P100", num_gpus=1024)
+    assert one["duration_s"] == 14 * 24 * 3600 and one["images_per_s"] == pytest.approx(95.3, abs=0.1)
+    assert record["duration_s"] == 900 and record["images_per_s"] == pytest.approx(128_117, abs=1)
+
+
 def test_a_threshold_has_a_time_or_was_never_reached():
     dogs, points = read("dogs"), read("reference_points")
     never = dogs[dogs["threshold"].notna()].iloc[0]
@@ -148,7 +155,9 @@ def test_a_study_stands_beside_several_tables_with_the_numbers_of_its_network():
     config = {"model": "resnet50", "published": ["birds", "reference_points"]}
     paths = [FILES["birds"], FILES["reference_points"], FOLDER / "sources.tsv"]
     table = tabulate({"study": "s", "config": config}, paths)
-    assert set(table["source"]) == {"birds", "lambda", "nvidia", "timm", "mlperf"}, "airbench is of another network"
+    assert set(table["source"]) == {"birds", "lambda", "nvidia", "timm", "mlperf", "minutes", "record"}, (
+        "airbench is of another network"
+    )
     assert EPOCHS_BY_BATCH in list_published_columns(config)
     assert EPOCHS_BY_BATCH not in list_published_columns(config | {"model": "densenet121"})
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from howmanygpus.config.errors import ConfigError
+from howmanygpus.config.files import read_yaml
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.launch.launchers import build_command
 from howmanygpus.site.jobs.completing import complete_attempts
@@ -18,7 +19,8 @@ from howmanygpus.site.requests import JobSize, job_resources, list_resources, pl
 from howmanygpus.site.retrying import Growth
 from howmanygpus.site.slurm import Job
 from howmanygpus.study.plan import Plan
-from project import study
+from messages import says
+from project import ROOT, study
 from specs import make_spec
 
 A100 = {
@@ -144,6 +146,16 @@ def test_devices_spread_evenly_or_are_refused(write_machine):
 def test_auto_is_refused_where_runs_are_jobs(write_machine):
     with pytest.raises(ConfigError, match=r"name a device of .*machine.yaml .a100."):
         plan_of(write_machine(), devices=["auto"])
+
+
+def test_the_first_command_with_the_profile_of_a_cluster_says_which_devices_there_are():
+    """Without a config of the user, Snakemake reads config/config.yaml."""
+    profile = ROOT / "profiles" / "slurm" / "machine.yaml"
+    devices = yaml.safe_load(profile.read_text())["devices"]
+    with pytest.raises(ConfigError) as raised:
+        Plan(read_yaml(ROOT / "config" / "config.yaml"), read_machine(profile))
+    assert says(str(raised.value), "studies.digits.devices[0]", "auto", str(profile), *devices)
+    assert f"`devices: [{next(iter(devices))}]`" in str(raised.value)
 
 
 def test_a_packed_call_leaves_runs_of_several_nodes_out(write_machine):

@@ -7,11 +7,12 @@ import re
 import pytest
 import yaml
 
+from howmanygpus.config.files import read_yaml
 from howmanygpus.config.schema import fill_defaults, read_schema
 from howmanygpus.invocation.plans import hash_plan
 from howmanygpus.measure.spec import OptimizerSpec, RunSpec
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.site.machine import Device, Machine
+from howmanygpus.site.machine import Device, Machine, read_machine
 from howmanygpus.study.grid import MAX_RUNS
 from howmanygpus.study.loaders import NATIVE_LOADERS
 from howmanygpus.study.plan import Plan
@@ -73,6 +74,19 @@ def test_repeats_have_seeds_of_their_own_and_share_them_across_frameworks():
 def test_auto_is_cuda_where_there_is_a_gpu():
     assert {run.device for run in make_plan(GPU, devices=["auto"]).runs.values()} == {"cuda"}
     assert {run.device for run in make_plan(CPU, devices=["auto"]).runs.values()} == {"cpu"}
+
+
+@pytest.mark.parametrize("cores", [2, 8])
+def test_the_study_of_cores_uses_a_machine_by_devices_of_one_core_and_of_several(monkeypatch, cores):
+    monkeypatch.setattr("howmanygpus.site.machine.count_cores", lambda: cores)
+    config, machine = read_yaml(ROOT / "config" / "cpu" / "cores.yaml"), ROOT / "config" / "cpu" / "machine.yaml"
+    config["studies"]["cpu_cores"]["devices"] = [f"cpu{number}" for number in (1, 2, 4, 8) if number <= cores]
+    plan = Plan(config, read_machine(machine))
+    largest: dict[str, int] = {}
+    for run in plan.runs.values():
+        largest[run.device] = max(run.num_gpus, largest.get(run.device, 0))
+    assert largest == {f"cpu{number}": cores // number for number in (1, 2, 4, 8) if number <= cores}
+    assert not any(run.unsupported for run in plan.runs.values()) and plan.find_doubts() == []
 
 
 def test_a_precision_that_the_device_lacks_is_planned_as_unsupported():

@@ -167,6 +167,7 @@ rule merge_shards:
 rule measure_preparation:
     input:
         acquired=data.acquired,
+        pillow_simd=ancient(data.pillow_simd_if_there),
     output:
         table="results/preparation/{dataset}.tsv",
     log:
@@ -189,6 +190,7 @@ rule measure_preparation:
             --options {params.options:q} \
             --acquired={params.acquired:q} \
             --num-images {params.num_images} \
+            --pillow-simd {input.pillow_simd:q} \
             --table {output.table:q} \
             >{log:q} 2>&1
         """

@@ -149,6 +149,7 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
 OWN_CAPTIONS = (
     "ceilings",
     "explanations",
+    "frameworks",
     "health",
     "how_each_framework_ran",
     "jobs",
@@ -256,6 +257,41 @@ rule write_batch_script:
             --plan {input.plan:q} \
             --machine {input.machine:q} \
             --batch-script {output.batch_script:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule write_run_script:
+    """Write the batch script that does one run without Snakemake. The target `batch_scripts` asks for those of all."""
+    input:
+        data=training.data,
+        weights=training.weights,
+        environment=ancient(training.environment),
+        verdict=ancient(training.verdict),
+        probe=ancient(training.probe),
+    output:
+        script="results/scripts/{run}.sbatch",
+    log:
+        "results/logs/write_run_script/{run}.log",
+    localrule: True
+    params:
+        code=hash_script("write_run_script"),
+        requested=training.requested,
+        settings=training.settings,
+        launch=training.launch,
+    shell:
+        r"""
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_run_script.py \
+            --script {output.script:q} \
+            --run {wildcards.run:q} \
+            --requested {params.requested:q} \
+            -- \
+            --settings {params.settings:q} \
+            --data {input.data:q} \
+            --weights {input.weights:q} \
+            --environment {input.environment:q} \
+            --verdict {input.verdict:q} \
+            --launch {params.launch:q} \
             >{log:q} 2>&1
         """
 

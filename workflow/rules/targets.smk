@@ -14,6 +14,14 @@ rule proposal:
         expand("results/proposal/{study}", study=PLAN.studies),
 
 
+if PLAN.machine.submits:
+
+    rule batch_scripts:
+        """Write a batch script for each run without an outcome; see write_run_script."""
+        input:
+            products.run_scripts(),
+
+
 for study in PLAN.targets:
 
     if study in [known.name for known in workflow.rules]:

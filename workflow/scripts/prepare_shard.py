@@ -1,14 +1,32 @@
 """Decode and resize the image files of one shard of a data set."""
 
 import argparse
+import ctypes
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from howmanygpus.prepare.listing import read_task
 from howmanygpus.prepare.shards import prepare_shard
 from howmanygpus.surroundings.environment import build_surroundings
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Parameters of mallopt, from glibc's malloc.h."""
+MOST_KEPT, LARGEST_KEPT = 2**31 - 1, 2**25
+"""Bytes of freed memory that the process keeps, and of the largest block among them; glibc allows no more."""
+
+
+def keep_freed_memory() -> None:
+    """Keep what one image frees for the next one, which the kernel would have to fill with zeros otherwise.
+
+    glibc alone has this function of malloc.
+    """
+    with suppress(OSError, AttributeError):
+        malloc = ctypes.CDLL(None)
+        malloc.mallopt(M_TRIM_THRESHOLD, MOST_KEPT)
+        malloc.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT)
 
 
 def switch_environment(record: Path) -> None:
@@ -30,6 +48,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.environment:
         switch_environment(arguments.environment)
+    keep_freed_memory()
     task = read_task(arguments.source, arguments.options, arguments.acquired)
     try:
         task.check_fingerprint(arguments.fingerprint, arguments.shard)

@@ -10,6 +10,8 @@ JOBS = Path("results/jobs")
 """A record for each job that used devices."""
 JOB_LOGS = Path("results/logs/slurm")
 """The executor plugin keeps the logs of failed jobs here, named by the job's id; see profiles/slurm/config.yaml."""
+SCRIPTS = Path("results/scripts")
+"""Batch scripts that do single runs without Snakemake, named by the run's path."""
 TABLES = Path("results/tables")
 FIGURES = Path("results/figures")
 STATE = Path(".snakemake/howmanygpus")

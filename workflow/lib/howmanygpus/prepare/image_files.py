@@ -7,6 +7,7 @@ those of users.
 """
 
 import hashlib
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -74,15 +75,22 @@ def _describe_encoding(folder: Path, form: str, data: PreparedData) -> dict:
 
 
 def _measure_loss(folder: Path, images: np.ndarray | ImageFiles) -> dict:
-    """Return the differences that JPEG causes in the first images, in levels of 0 to 255, and the PSNR in dB."""
+    """Return the differences that JPEG causes in the first images, in levels of 0 to 255, and the PSNR in dB.
+
+    The images are compared one by one. Memory for all of them in floating point costs more than writing the files.
+    """
     count, channels = min(NUM_COMPARED, len(images)), images.shape[3]
-    paths = [folder / image_name("train", index, "jpeg") for index in range(count)]
-    decoded = np.array([read_jpeg(str(path), channels) for path in paths], np.float64)
-    difference = np.abs(decoded - images[np.arange(count)])
-    psnr_db = 20 * np.log10(255 / max(np.sqrt((difference**2).mean()), 1e-9))
+    total, squares, most = 0, 0, 0
+    for index in range(count):
+        decoded = read_jpeg(str(folder / image_name("train", index, "jpeg")), channels)
+        difference = np.abs(np.asarray(decoded, np.int32) - images[index])
+        total, squares = total + int(difference.sum()), squares + int((difference**2).sum())
+        most = max(most, int(difference.max()))
+    num_levels = count * math.prod(images.shape[1:])
+    psnr_db = 20 * math.log10(255 / max(math.sqrt(squares / num_levels), 1e-9))
     return {
         "compared_images": count,
-        "mean_levels": difference.mean(),
-        "max_levels": difference.max(),
+        "mean_levels": total / num_levels,
+        "max_levels": float(most),
         "psnr_db": psnr_db,
     }

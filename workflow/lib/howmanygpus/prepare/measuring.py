@@ -2,13 +2,15 @@
 Measure the speed of preparing a data set on this machine, and the loss of quality, on a sample of its images.
 
 Rates are per CPU-second of one core. The libraries take turns image by image, so that other load slows all of them.
+Pillow-SIMD takes part, in the process of its own environment, if that is there.
 """
 
 import io
 import math
-import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 import cv2
 import numpy as np
@@ -16,15 +18,18 @@ import pandas as pd
 from PIL import Image
 
 from howmanygpus.measure.host.devices import describe_host
-from howmanygpus.prepare.images import FILTERS, LIBRARIES, BadImageError
+from howmanygpus.prepare.images import FILTERS, LIBRARIES, PILLOW_SIMD, BadImageError
 from howmanygpus.prepare.images.decoding import decode
 from howmanygpus.prepare.images.headers import read_file
-from howmanygpus.prepare.images.resizing import encode_jpeg, resize
+from howmanygpus.prepare.images.resizing import PILLOW_FILTERS, encode_jpeg, resize
 from howmanygpus.prepare.listing import Task
+from howmanygpus.prepare.other_python import OtherPython, call_here, decode_and_resize
 
 ROUNDS = 3
 QUALITIES = (75, 90, 95)
 """Qualities of JPEG that are compared."""
+Way = Callable[[Any], tuple[float, Any]]
+"""Returns the CPU seconds of what it does with an image, and the result."""
 COLUMNS = (
     "part",
     "name",
@@ -38,10 +43,16 @@ COLUMNS = (
 )
 
 
-def measure_preparation(task: Task, num_images: int) -> pd.DataFrame:
-    """Return one row for each library, filter and file format; columns that do not apply to a row are empty."""
+def measure_preparation(task: Task, num_images: int, pillow_simd: str | None = None) -> pd.DataFrame:
+    """Return one row for each library, filter and file format; columns that do not apply to a row are empty.
+
+    pillow_simd: the Python of an environment with Pillow-SIMD, if there is one.
+    """
     sample = _read_sample(task, num_images)
-    rows = [*_measure_libraries(task, sample), *_measure_filters(task, sample), *_measure_formats(task, sample)]
+    with ExitStack() as stack:
+        simd = stack.enter_context(OtherPython(pillow_simd)) if pillow_simd else None
+        rows = [*_measure_libraries(task, sample, simd), *_measure_filters(task, sample, simd)]
+    rows += _measure_formats(task, sample)
     common = {"num_images": len(sample), "machine": describe_host([])["cpu_model"]}
     return pd.DataFrame([row | common for row in rows], columns=COLUMNS)
 
@@ -66,14 +77,15 @@ def _decode(task: Task, data: bytes, library: str = "fast") -> np.ndarray:
     return decode(data, task.preparation.channels, library, task.preparation.levels)
 
 
-def _measure_libraries(task: Task, sample: list[bytes]) -> list[dict]:
+def _measure_libraries(task: Task, sample: list[bytes], simd: OtherPython | None) -> list[dict]:
     """Speed of decoding and resizing together, with the options of the data set."""
-    height, width, _ = task.image_shape
-
-    def prepare(library: str) -> Callable[[bytes], np.ndarray]:
-        return lambda data: resize(_decode(task, data, library), (height, width), task.preparation.filter)
-
-    rates = _time_in_turns({library: prepare(library) for library in LIBRARIES}, sample)
+    preparation, (height, width, _) = task.preparation, task.image_shape
+    options: dict[str, Any] = {"channels": preparation.channels, "levels": preparation.levels}
+    options |= {"size": (height, width), "filter_name": preparation.filter}
+    ways: dict[str, Way] = {name: partial(call_here, decode_and_resize, library=name, **options) for name in LIBRARIES}
+    if simd:
+        ways[PILLOW_SIMD] = partial(simd.call, decode_and_resize, library="pillow", **options)
+    rates = _time_in_turns(ways, sample)
     mb_per_image = sum(map(len, sample)) / len(sample) / 1e6
     return [
         {"part": "library", "name": name, "images_per_s": rate, "mb_per_s": rate * mb_per_image}
@@ -81,7 +93,7 @@ def _measure_libraries(task: Task, sample: list[bytes]) -> list[dict]:
     ]
 
 
-def _measure_filters(task: Task, sample: list[bytes]) -> list[dict]:
+def _measure_filters(task: Task, sample: list[bytes], simd: OtherPython | None) -> list[dict]:
     """Speed and error of resizing alone.
 
     The reference is Pillow's LANCZOS in float32. OpenCV's LINEAR is included to show the effect of aliasing.
@@ -90,12 +102,21 @@ def _measure_filters(task: Task, sample: list[bytes]) -> list[dict]:
     images = [_decode(task, data) for data in sample]
     if all(image.shape[:2] == (height, width) for image in images):
         return []
-    ways: dict[str, Callable] = {name: partial(resize, size=(height, width), filter_name=name) for name in FILTERS}
-    ways["OpenCV LINEAR"] = lambda image: _resize_linear(image, height, width)
+    size = (height, width)
+    ways: dict[str, Way] = {name: partial(call_here, resize, size=size, filter_name=name) for name in FILTERS}
+    if simd:
+        for name in PILLOW_FILTERS:
+            ways[f"{name}, Pillow-SIMD"] = partial(simd.call, resize, size=size, filter_name=name)
+    ways["OpenCV LINEAR"] = partial(call_here, _resize_linear, height=height, width=width)
     rates = _time_in_turns(ways, images)
     references = [_resize_in_float(image, height, width) for image in images]
     return [
-        {"part": "filter", "name": name, "images_per_s": rates[name], **_compare(map(way, images), references)}
+        {
+            "part": "filter",
+            "name": name,
+            "images_per_s": rates[name],
+            **_compare((way(image)[1] for image in images), references),
+        }
         for name, way in ways.items()
     ]
 
@@ -108,24 +129,22 @@ def _measure_formats(task: Task, sample: list[bytes]) -> list[dict]:
     formats |= {f"JPEG {quality}": [encode_jpeg(image, quality) for image in images] for quality in QUALITIES}
     rows = []
     for name, files in formats.items():
-        rate = _time_in_turns({name: lambda data: decode(data, channels)}, files)[name]
+        rate = _time_in_turns({name: partial(call_here, decode, channels=channels)}, files)[name]
         quality = _compare((decode(data, channels) for data in files), images)
         kb_per_image = sum(map(len, files)) / len(files) / 1e3
         rows.append({"part": "format", "name": name, "images_per_s": rate, "kb_per_image": kb_per_image, **quality})
     return rows
 
 
-def _time_in_turns(ways: dict[str, Callable], sample: list) -> dict[str, float]:
-    """Return the images per CPU-second of each function, over all rounds."""
+def _time_in_turns(ways: dict[str, Way], sample: list) -> dict[str, float]:
+    """Return the images per CPU-second of each way, over all rounds."""
     for way in ways.values():
         way(sample[0])
     cpu_s = dict.fromkeys(ways, 0.0)
     for _ in range(ROUNDS):
         for item in sample:
             for name, way in ways.items():
-                started = time.process_time()
-                way(item)
-                cpu_s[name] += time.process_time() - started
+                cpu_s[name] += way(item)[0]
     return {name: ROUNDS * len(sample) / max(seconds, 1e-9) for name, seconds in cpu_s.items()}
 
 

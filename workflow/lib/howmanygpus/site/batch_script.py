@@ -1,5 +1,7 @@
 """
-The batch script of a configuration, to be pasted: what a run of it requests on this cluster, and how it is started.
+Batch scripts: of a configuration, to be pasted, and of a planned run, to be submitted in place of Snakemake's job.
+
+The first says what a run of a configuration requests on this cluster, and how it is started.
 
 The requests are those of the study's own jobs (site.requests). The program to start is the user's, by whatever name; a
 study of the user's program has its command.
@@ -7,6 +9,7 @@ study of the user's program has its command.
 
 import math
 import shlex
+from pathlib import Path
 from typing import Any
 
 from howmanygpus.site.machine import Machine
@@ -54,12 +57,28 @@ def make_batch_script(spec: dict[str, Any], longest_wall_s: float, machine: Mach
         limit_min=math.ceil(TIME_FACTOR * longest_wall_s / 60),
     )
     requested = job_resources(machine, size, FIRST)
-    head = [option.format(requested[name]) for name, option in OPTIONS.items() if requested.get(name) is not None]
-    head.append(f"--time={requested['runtime']}")
-    head += map(shlex.quote, shlex.split(requested["slurm_extra"] or ""))
+    head = list_options(requested)
     what = f"{spec['framework']}, {spec['num_gpus']} x {spec['device']}, {spec['per_device_batch_size']} per device"
     options = [f"#SBATCH {option}" for option in (f"--job-name={spec['study']}", *head)]
     return "\n".join(["#!/bin/bash", *options, "", f"# {what}", *_start(spec), ""])
+
+
+def list_options(requested: dict[str, Any]) -> list[str]:
+    """Return the options of sbatch for the resources of a job, see site.requests.job_resources."""
+    found = [option.format(requested[name]) for name, option in OPTIONS.items() if requested.get(name) is not None]
+    return [*found, f"--time={requested['runtime']}", *map(shlex.quote, shlex.split(requested["slurm_extra"] or ""))]
+
+
+def make_run_script(run: str, requested: dict[str, Any], command: list[str], folder: Path, log: Path) -> str:
+    """Return the text of a batch script that does one run without Snakemake.
+
+    run: its path below results/runs/. requested: the resources of its job. command: the script of the rule `train` with
+    its options. folder: that of the project. log: file for all output of the job.
+    """
+    options = [f"--job-name={run.replace('/', '-')}", f"--chdir={folder}", f"--output={log}"]
+    head = [f"#SBATCH {option}" for option in (*map(shlex.quote, options), *list_options(requested))]
+    call = f"PYTHONPATH=workflow/lib exec .venv/bin/python {shlex.join(command)}"
+    return "\n".join(["#!/bin/bash", *head, "", f"# {run}", call, ""])
 
 
 def _start(spec: dict[str, Any]) -> list[str]:

@@ -131,9 +131,10 @@ class Machine:
         if device == "auto":
             if self.is_cluster:
                 named = ", ".join(sorted(self.devices)) or "none yet"
+                example = next(iter(sorted(self.devices)), "NAME")
                 raise refuse(
                     *(place, device, "looks at this machine, but runs are jobs on others"),
-                    f"name a device of {self.path} ({named})",
+                    f"name a device of {self.path} ({named}) in the study, such as `devices: [{example}]`",
                 )
             return "cuda" if "cuda" in self.devices else "cpu"
         if device not in self.devices and device not in UNKNOWN_DEVICES:

@@ -6,6 +6,7 @@ A document contains a table between two comments, `<!-- generated: NAME -->` and
 writes the text between them, and a test checks that it is up to date.
 """
 
+import csv
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -20,10 +21,12 @@ from howmanygpus.study.published import PROTOCOLS, list_published, read_rows
 
 DOCUMENTS = (
     *(Path("config/README.md"), Path("profiles/README.md")),
-    *(Path("docs/gpu.md"), Path("docs/studies.md"), Path("docs/tiers.md")),
+    *(Path("docs/gpu.md"), Path("docs/preparation.md"), Path("docs/studies.md"), Path("docs/tiers.md")),
 )
 CARDS = Path("docs/gpu")
 """Folder with a file for each card and date, see benchmarks/gpu/summarize.py."""
+PREPARED = {"xrays": "X-rays", "birds": "birds"}
+"""Tables in docs/preparation/, as the target `preparation` makes them, with the words for them."""
 MARKED = re.compile(r"(?P<start><!-- generated: (?P<name>[a-z_]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 NOTHING = "-"
 PROCESSES = {
@@ -262,6 +265,19 @@ def describe_cards() -> str:
     return format_table((*header, "memory, GiB", "over the expert's"), rows) if rows else "No card was measured yet.\n"
 
 
+def describe_preparation(part: str, columns: dict[str, tuple[str, str]]) -> str:
+    """Return a table of one part of docs/preparation/. columns: title and number format of each column, by its name."""
+    found: dict[str, list[str]] = {}
+    for stem in PREPARED:
+        with Path("docs/preparation", f"{stem}.tsv").open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, delimiter="\t"):
+                if row["part"] == part:
+                    cells = [form.format(float(row[name])) if row[name] else "" for name, (_, form) in columns.items()]
+                    found.setdefault(row["name"], []).extend(cells)
+    header = [f"{words}, {title}" for words in PREPARED.values() for title, _ in columns.values()]
+    return format_table((part, *header), ([f"`{name}`", *cells] for name, cells in found.items()))
+
+
 def _describe_rate(run: dict) -> list[str]:
     named = f"{run['model']}, {run['per_device_batch_size']}", f"`{run['framework']}`, {run['tier']}"
     if run["status"] != "completed":
@@ -272,6 +288,8 @@ def _describe_rate(run: dict) -> list[str]:
     return [*named, *rates, NOTHING if memory_gib is None else f"{memory_gib:.1f}", beside]
 
 
+SPEEDS = {"images_per_s": ("images/s", "{:,.0f}"), "mb_per_s": ("MB/s", "{:.0f}")}
+ERRORS = {"psnr_db": ("PSNR (dB)", "{:.1f}"), "mean_difference": ("mean difference", "{:.2f}")}
 TABLES: dict[str, Callable[[], str]] = {
     "config_keys": partial(describe_keys, "config"),
     "dataset_keys": partial(describe_keys, "config", "dataset"),
@@ -295,5 +313,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "loaders": describe_loaders,
     "processes": describe_processes,
     "cards": describe_cards,
+    "preparation_libraries": partial(describe_preparation, "library", SPEEDS),
+    "preparation_filters": partial(describe_preparation, "filter", {"images_per_s": SPEEDS["images_per_s"]} | ERRORS),
+    "preparation_formats": partial(
+        describe_preparation, "format", {"kb_per_image": ("kB", "{:.1f}"), "psnr_db": ERRORS["psnr_db"]}
+    ),
 }
 """All generated tables, by the name in their comments."""

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from howmanygpus.invocation.rules.functions import RuleFunctions
 from howmanygpus.prepare.acquire.acquisition import Acquisition
+from howmanygpus.prepare.images import PILLOW_SIMD as LIBRARY
 from howmanygpus.prepare.listing import Task, is_listed, read_task, resolve_acquisition
+from howmanygpus.site.machine import PILLOW_SIMD
 from howmanygpus.study.config.datasets import options_of_runs
 from howmanygpus.study.invalidation.code import hash_preparing
 from howmanygpus.study.invalidation.contents import (
@@ -137,7 +139,13 @@ class DataRules(RuleFunctions):
 
     def shard_environment(self, wildcards) -> str | list:
         """Return the record of the Pillow-SIMD environment if it is needed; the workflow's own is used otherwise."""
-        return environment_record("pillow-simd") if self.task(wildcards).preparation.needs_pillow_simd else []
+        return environment_record(PILLOW_SIMD) if self.task(wildcards).preparation.needs_pillow_simd else []
+
+    def pillow_simd_if_there(self, wildcards) -> str | list:
+        """Return the record of the Pillow-SIMD environment if it exists, or if a data set of the plan needs it."""
+        record = environment_record(PILLOW_SIMD)
+        libraries = (options["options"].get("library") for options in self._options.values())
+        return record if Path(record).exists() or LIBRARY in libraries else []
 
     def shard_fingerprint(self, wildcards) -> str:
         """Return the fingerprint of a shard's files; other times of files with the same contents change nothing."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from howmanygpus.files import sha256_of_file
-from howmanygpus.paths import ATTEMPTS, RUNS
+from howmanygpus.paths import ATTEMPTS, RUNS, SCRIPTS
 from howmanygpus.report.files import find_record
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.published import list_files, list_published_columns
@@ -51,6 +51,12 @@ class ProductRules:
         """Return the records of a study's runs that belong to its grid, given the measurements so far."""
         asked = filter(self._plan.is_asked_for, self._runs(study))
         return [f"results/runs/{run.path}/run.json" for run in asked]
+
+    def run_scripts(self) -> list[str]:
+        """Return the batch scripts of all planned runs that have no outcome."""
+        records = [Path(record) for study in self._plan.studies for record in self.planned_records(study)]
+        missing = [record.parent.relative_to(RUNS) for record in records if not record.exists()]
+        return [f"{SCRIPTS}/{run}.sbatch" for run in missing]
 
     def all_records(self) -> list[str]:
         return [record for study in self._plan.studies for record in self.records_of_target(study)]

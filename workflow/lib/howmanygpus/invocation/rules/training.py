@@ -6,8 +6,8 @@ from collections.abc import Callable
 from howmanygpus.invocation.rules.functions import RuleFunctions
 from howmanygpus.measure.spec import INDEPENDENT
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.site.requests import JobSize, placement
-from howmanygpus.site.retrying import Growth, compute_growth
+from howmanygpus.site.requests import JobSize, job_resources, placement
+from howmanygpus.site.retrying import FIRST, Growth, compute_growth
 from howmanygpus.study.invalidation.code import hash_program, hash_reference, hash_script, hash_training, hash_weights
 from howmanygpus.study.invalidation.pins import environment_record
 from howmanygpus.study.own.folder import ModelFolder
@@ -164,6 +164,10 @@ class TrainingRules(RuleFunctions):
         else:
             launcher = FRAMEWORKS[run.framework].launcher
         return JobSize(device, launcher, run.num_gpus, self._machine.count_nodes(run), limit_min)
+
+    def requested(self, wildcards) -> str:
+        """Return as JSON the resources of a run's first job."""
+        return json.dumps(job_resources(self._machine, self.size(wildcards), FIRST))
 
     def growth(self, wildcards, attempt) -> Growth:
         """Return how much more an attempt requests than the first one in this call."""
