@@ -179,15 +179,19 @@ FRAMEWORKS = {
     ),
 }
 LOSS_ON_EVERY_DEVICE = "pytorch_dp"
-"""The only framework that can also compute its loss on the first device alone."""
+"""The only framework that computes its loss on the first device alone unless it is told otherwise."""
+LOSS_ON_FIRST_DEVICE = "mxnet_gluon"
+"""The only framework that computes its loss on the first device alone if it is told to."""
+FIRST_STATISTICS = ("pytorch_dp",)
+"""Frameworks that always evaluate with the first device's running statistics, because they keep no others."""
 
 
 def explain_unsupported(framework: str, device, precision: str, layout: tuple[int, int], settings: dict) -> str:
     """Return why a combination is not supported, or an empty text if it is.
 
     device: a site.machine.Device. layout: the numbers of devices and nodes. settings: `batchnorm`, `tier`,
-    `gradient_compression`, `horovod_controller`, `loss_on_every_device` and `independent`; `eval_batchnorm` if an
-    unfair protocol sets it.
+    `gradient_compression`, `horovod_controller`, `loss_on_every_device`, `loss_on_first_device`, `memory_growth` and
+    `independent`; `eval_batchnorm` if an unfair protocol sets it.
     """
     entry, device_kind, capability = FRAMEWORKS[framework], device.kind, device.compute_capability
     num_gpus, num_nodes = layout
@@ -227,6 +231,11 @@ def explain_unsupported(framework: str, device, precision: str, layout: tuple[in
         return f"{framework} hybridizes its network in the best tier, which then cannot evaluate by the batch"
     if settings["loss_on_every_device"] and framework != LOSS_ON_EVERY_DEVICE:
         return f"loss_on_every_device is a choice of {LOSS_ON_EVERY_DEVICE}; {framework} always does so"
+    if settings["loss_on_first_device"] and framework != LOSS_ON_FIRST_DEVICE:
+        usual = "does so" if framework == LOSS_ON_EVERY_DEVICE else "computes it on each device"
+        return f"loss_on_first_device is a choice of {LOSS_ON_FIRST_DEVICE}; {framework} {usual}"
+    if settings["memory_growth"] is not None and (entry.family != "keras" or device_kind != "cuda"):
+        return f"memory_growth is a choice of TensorFlow on GPUs; {framework} on {device_kind} has none"
     return ""
 
 

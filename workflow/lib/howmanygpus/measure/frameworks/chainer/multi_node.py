@@ -30,7 +30,7 @@ class ChainerMn(StepwiseBackend):
         # Chainer has no switch for TF32, which cuDNN and cuBLAS would choose.
         os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
         self.is_cuda, self._accumulate = spec.device_kind == "cuda", spec.accumulate
-        self._exchanges = spec.exchanges
+        self._exchanges, self._of_first = spec.exchanges, spec.eval_batchnorm == "first"
         if self.is_cuda:
             require_cudnn()
         self.communicator = chainermn.create_communicator("pure_nccl" if self.is_cuda else "naive")
@@ -90,8 +90,17 @@ class ChainerMn(StepwiseBackend):
         return losses
 
     def prepare_evaluation(self) -> None:
-        """Give every process the mean of all running statistics."""
-        AllreducePersistent(self.network.model, self.communicator)()
+        """Give every process the mean of all running statistics, or the first process's."""
+        if self._of_first:
+            self._broadcast_statistics()
+        else:
+            AllreducePersistent(self.network.model, self.communicator)()
+
+    def _broadcast_statistics(self) -> None:
+        for _, link in sorted(self.network.model.namedlinks()):
+            for name in sorted(link._persistent):
+                if isinstance(value := getattr(link, name), self.device.xp.ndarray):
+                    value[...] = self.communicator.bcast(value, root=0)
 
     def predict(self, batch: Batch) -> np.ndarray:
         with chainer.using_config("train", False), chainer.no_backprop_mode():

@@ -64,8 +64,10 @@ class JaxSharding(StepwiseBackend):
             check_vma=spec.exchanges,
         )
         self._step = jax.jit(step, donate_argnums=(0, 1, 2))
-        self._average = jax.jit(
-            lambda statistics: jax.tree.map(lambda array: array.mean(axis=0), statistics), out_shardings=everywhere
+        of_first = spec.eval_batchnorm == "first"
+        self._unite = jax.jit(
+            lambda statistics: jax.tree.map(lambda array: array[0] if of_first else array.mean(axis=0), statistics),
+            out_shardings=everywhere,
         )
         self._predict = jax.jit(
             on_shards(
@@ -127,7 +129,7 @@ class JaxSharding(StepwiseBackend):
         self._losses.append(loss)
 
     def prepare_evaluation(self) -> None:
-        self._evaluated = self.parameters, self._average(self.statistics)
+        self._evaluated = self.parameters, self._unite(self.statistics)
         if self._only_first:
             self._evaluated = jax.tree.map(lambda array: array.addressable_data(0), self._evaluated)
 
@@ -159,7 +161,7 @@ class JaxSharding(StepwiseBackend):
         return value if self.num_processes == 1 else float(np.max(process_allgather(np.float32(value))))
 
     def weights(self) -> dict[str, np.ndarray]:
-        return read_weights(nnx.merge_state(self.parameters, self._average(self.statistics)))
+        return read_weights(nnx.merge_state(self.parameters, self._unite(self.statistics)))
 
     def replicas(self) -> list[dict[str, np.ndarray]]:
         """Ask each device for its own copy: addressable_data would return the first one's for each."""
