@@ -11,7 +11,6 @@ from howmanygpus.report.tables.variants import pool_spread_of_seeds
 from specs import make_spec
 from stored import FIXED
 
-
 NO_EVALUATIONS = pd.DataFrame(columns=list(EVALUATIONS))
 
 

@@ -144,7 +144,11 @@ REFUSED = [
         {"variants": {"eval_batch_statistics": {}}},
         'variants: "eval_batch_statistics" is the name of a protocol; rename the variant',
     ),
-    ({"eval_first_statistics": ["chainer_mn"]}, {}, 'eval_first_statistics: ["chainer_mn"] has no effect on one device'),
+    (
+        {"eval_first_statistics": ["chainer_mn"]},
+        {},
+        'eval_first_statistics: ["chainer_mn"] has no effect on one device',
+    ),
     (
         {"eval_first_statistics": ["chainer_mn"]},
         {"num_gpus": [2], "batchnorm": "synchronized"},

@@ -85,6 +85,7 @@ TENSORFLOW: dict[str, Any] = {
     "capabilities": ("6.0", None),
     "precisions": WITH_FP16,
     "native_loader": "keras.tf_data",
+    "measures_noise": True,
     "best": {"cuda": "XLA (jit_compile)"},
 }
 HOROVOD_TENSORFLOW = TENSORFLOW | {
@@ -152,6 +153,7 @@ FRAMEWORKS = {
         environments={"cpu": "jax-cpu", "cuda": "jax-cuda13"},
         capabilities=("7.5", None),
         precisions=PRECISIONS,
+        measures_noise=True,
     ),
     "mxnet_gluon": Framework(
         family="gluon",
@@ -164,6 +166,7 @@ FRAMEWORKS = {
         batchnorm={"cpu": ("local",), "cuda": ("local", "synchronized")},
         synchronizes_over_nodes=False,
         native_loader="gluon.loader",
+        measures_noise=True,
         best=dict.fromkeys(("cpu", "cuda"), "hybridize with static memory and shapes"),
     ),
     "chainer_mn": Framework(
@@ -175,6 +178,7 @@ FRAMEWORKS = {
         capabilities=("5.0", "9.0"),
         precisions=ONLY_FP32,
         native_loader="chainer.loader",
+        measures_noise=True,
         best={"cuda": "cuDNN autotune"},
     ),
 }

@@ -271,10 +271,9 @@ SETTINGS: dict[str, Setting] = {
         accepts={"type": ["integer", "null"], "minimum": 1},
         doc=(
             "Epochs between two measurements of the gradient noise scale (McCandlish et al. 2018), from which "
-            "batch on noise no longer limits the training; null measures none. Frameworks of the PyTorch family "
-            "measure it, the others ignore the key. A measurement takes the gradients of at least 8 per-device "
-            "batches without an update, between the timed windows. It needs the memory of two more copies of the "
-            "gradients, which is part of the peak memory."
+            "batch on noise no longer limits the training; null measures none. A measurement takes the gradients of "
+            "at least 8 per-device batches without an update, between the timed windows. It needs the memory of two "
+            "more copies of the gradients, which is part of the peak memory."
         ),
         gate=not_gated("it is measured between windows, without an update"),
         memory=True,

@@ -39,9 +39,7 @@ def draw(variants: pd.DataFrame) -> Figure:
     rows = rows.reset_index(drop=True)
     timed = [name for name in SECONDS if rows[name].notna().any()]
     size = (9.2 + 3.0 * len(timed), 1.3 + 0.36 * len(rows))
-    figure, (speed, quality, *clocks) = plt.subplots(
-        1, 2 + len(timed), figsize=size, sharey=True, layout="constrained"
-    )
+    figure, (speed, quality, *clocks) = plt.subplots(1, 2 + len(timed), figsize=size, sharey=True, layout="constrained")
     colours = [JUDGED.get(judgement, GREY) for judgement in rows["same_quality"]]
     draw_throughput(speed, rows, colours)
     draw_quality(quality, rows, colours)

@@ -32,17 +32,16 @@ def tabulate(plan: dict, runs: pd.DataFrame, evaluations: pd.DataFrame) -> pd.Da
     return compute_variants(runs[is_fair(runs)], names, margin, evaluations)
 
 
-def compute_variants(
-    runs: pd.DataFrame, variants: list[str], margin: float, evaluations: pd.DataFrame
-) -> pd.DataFrame:
+def compute_variants(runs: pd.DataFrame, variants: list[str], margin: float, evaluations: pd.DataFrame) -> pd.DataFrame:
     """One row per configuration and variant. The first variant is the base and has no rows.
 
-    runs, evaluations: the tables of these names; variants: names in the order of the config. Rates are medians over the repeats, and
-    throughput_ratio_low and throughput_ratio_high the confidence interval of their ratio, see report.intervals. Quality
-    is the mean over the repeats at the end of training. same_quality says whether the means are the same within the
-    margin, see report.equivalence, and is empty if no run was evaluated; difference_low and difference_high are the
-    confidence interval of their difference. num_disturbed counts the repeats of both. evaluation_s is the time of one
-    evaluation of the test images and start_s that until the end of the first step, both medians over the repeats.
+    runs, evaluations: the tables of these names; variants: names in the order of the config. Rates are medians over the
+    repeats, and throughput_ratio_low and throughput_ratio_high the confidence interval of their ratio, see
+    report.intervals. Quality is the mean over the repeats at the end of training. same_quality says whether the means
+    are the same within the margin, see report.equivalence, and is empty if no run was evaluated; difference_low and
+    difference_high are the confidence interval of their difference. num_disturbed counts the repeats of both.
+    evaluation_s is the time of one evaluation of the test images and start_s that until the end of the first step, both
+    medians over the repeats.
     """
     configurations = summarize_configurations(runs.assign(evaluation_s=time_evaluations(runs, evaluations)))
     rates = collect_samples(runs, ["variant", *CONFIGURATION], "images_per_s")
@@ -64,7 +63,9 @@ def compute_variants(
         values += [metric.iloc[0] if len(metric) else None, one["quality"], other["quality"]]
         values += [other["guess"], difference]
         values += [low, high, margin, same if all(repeats) else None]
-        rows.append([*configuration, *values, *(each[name] for name in ("evaluation_s", "start_s") for each in (one, other))])
+        rows.append(
+            [*configuration, *values, *(each[name] for name in ("evaluation_s", "start_s") for each in (one, other))]
+        )
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

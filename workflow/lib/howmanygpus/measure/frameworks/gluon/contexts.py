@@ -7,7 +7,7 @@ MXNet saves.
 
 import itertools
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import mxnet as mx
 import numpy as np
@@ -23,6 +23,7 @@ from howmanygpus.measure.frameworks.gluon.family import (
     set_weight_decay,
     to_canonical,
 )
+from howmanygpus.measure.frameworks.gluon.gradient_noise import measure_norms
 from howmanygpus.measure.frameworks.gluon.kvstore import Servers
 from howmanygpus.measure.frameworks.gluon.losses import build_loss
 from howmanygpus.measure.frameworks.gluon.settings import describe_settings
@@ -130,6 +131,24 @@ class MxnetGluon(StepwiseBackend):
     def _gather(self, values: np.ndarray) -> np.ndarray:
         """Return the arrays of all processes, along a first axis."""
         return self.servers.gather(values).reshape(-1, *values.shape) if self.servers else values[None]
+
+    def measure_gradients(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+        if hasattr(self.network.model, "image_keys"):
+            self.network.model.image_keys.prepare_step()
+        parts, parameters = self._split_batches(batches), list(self.parameters.values())
+        return measure_norms(
+            self.network, parameters, self.loss_function, parts, lambda value: self._gather(value).sum(0)
+        )
+
+    def _split_batches(
+        self, batches: Iterable[tuple[np.ndarray, np.ndarray]]
+    ) -> Iterator[tuple[mx.nd.NDArray, mx.nd.NDArray]]:
+        """Yield (images, labels) of each per-device batch, all on the first context."""
+        size = self.spec.per_device_batch_size
+        for images, labels in batches:
+            for start in range(0, len(images), size):
+                part = slice(start, start + size)
+                yield copy_to(images[part], self.contexts[0]), copy_to(labels[part], self.contexts[0])
 
     def predict(self, batch: list[mx.nd.NDArray]) -> np.ndarray:
         if hasattr(self.network.model, "image_keys"):

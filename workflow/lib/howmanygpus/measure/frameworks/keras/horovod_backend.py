@@ -57,6 +57,9 @@ class HorovodKerasBackend(KerasBackend):
     def _predict(self, images):
         return self.model(images, training=False)
 
+    def sum_over_ranks(self, value: np.ndarray) -> np.ndarray:
+        return hvd.allreduce(tf.constant(value), op=hvd.Sum).numpy()
+
     def average_loss(self, loss: float) -> float:
         return float(hvd.allreduce(tf.constant(loss, tf.float64), op=hvd.Average))
 

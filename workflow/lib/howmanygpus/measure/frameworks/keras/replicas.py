@@ -128,7 +128,7 @@ class MirroredBackend(KerasBackend):
 
     def put_for_prediction(self, images: np.ndarray):
         if self.spec.eval_devices == "first":
-            return self.copier.put(images, self._first_device)
+            return self.copier.put(images, self.first_device)
         return self._put_on_replicas(images)
 
     def _put_on_replicas(self, array: np.ndarray):
@@ -136,7 +136,7 @@ class MirroredBackend(KerasBackend):
 
     def predict(self, batch) -> np.ndarray:
         if self.spec.eval_devices == "first":
-            with tf.device(self._first_device):
+            with tf.device(self.first_device):
                 return self._predict(batch).numpy()
         logits = self._predict_on_all(batch)
         return np.concatenate([part.numpy() for part in self.strategy.experimental_local_results(logits)])
@@ -145,5 +145,5 @@ class MirroredBackend(KerasBackend):
         return self.model(images, training=False)
 
     @property
-    def _first_device(self) -> str:
+    def first_device(self) -> str:
         return self.strategy.extended.worker_devices[0]
