@@ -90,7 +90,8 @@ def test_losses_are_read_once_a_window_or_after_every_step(tmp_path):
     length = {"epochs": 1, "warmup_steps": 4, "window_steps": 3}
     run_loop(tmp_path, usual, **length)
     assert usual.read_at == [(1, 1), (4, 3), (7, 3), (10, 3)]
-    _, windows, _ = run_loop(tmp_path, eager, reads_every_loss=True, **length)
+    (tmp_path / "eager").mkdir()
+    _, windows, _ = run_loop(tmp_path / "eager", eager, reads_every_loss=True, **length)
     assert eager.read_at == [(step, 1) for step in range(1, 11)]
     assert [window["loss"] for window in windows] == [1.0, 3.0, 6.0, 9.0], "the mean over the window's steps"
 

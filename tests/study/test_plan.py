@@ -140,7 +140,8 @@ def test_the_loss_on_the_first_device_is_a_choice_of_gluon():
 @pytest.mark.parametrize(("device", "supported"), [("cpu", set()), ("cuda", {"keras_mirrored", "horovod_tensorflow"})])
 def test_growth_of_memory_is_a_choice_of_tensorflow_on_gpus(device, supported):
     frameworks, variants = ["keras_mirrored", "horovod_tensorflow", "pytorch_ddp"], {"off": {"memory_growth": False}}
-    plan = make_plan(GPU, frameworks=frameworks, variants=variants, num_gpus=[1], devices=[device])
+    machine = Machine("machine.yaml", {"cpu": Device(8, 1), "cuda": Device(4, 6, kind="cuda")})
+    plan = make_plan(machine, frameworks=frameworks, variants=variants, num_gpus=[1], devices=[device])
     assert {run.framework for run in plan.runs.values() if not run.unsupported} == supported
     reasons = [run.unsupported for run in plan.runs.values() if run.unsupported]
     assert all(says(reason, "memory_growth", "TensorFlow", device) for reason in reasons)
