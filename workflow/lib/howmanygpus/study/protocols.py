@@ -10,7 +10,7 @@ FIRST_EPOCH, OTHER_IMAGES = "first_epoch_inside", "eval_other_images"
 BATCH_STATISTICS, AUGMENTATION = "eval_batch_statistics", "own_augmentation"
 FIRST_STATISTICS, FROZEN_BATCHES, EVERY_LOSS = "eval_first_statistics", "frozen_batches", "read_every_loss"
 FULL_BATCHES = "full_batches"
-SWITCHED = {
+SWITCHED: dict[str, dict] = {
     BATCH_STATISTICS: {"eval_batchnorm": "batch"},
     FIRST_STATISTICS: {"eval_batchnorm": "first"},
     FROZEN_BATCHES: {"frozen_batches": True},
