@@ -24,7 +24,8 @@ def measure_norms(
 
     parts: (images, targets) of this process, of equal size. sum_over_ranks: adds an array over all processes.
     """
-    norms, total, saved = [], 0.0, save_state(network)
+    norms, saved = list[float](), save_state(network)
+    total: Any = 0.0  # an array from the first part on
     for images, targets in parts:
         network.cleargrads()
         loss_function(network(images), targets).backward()

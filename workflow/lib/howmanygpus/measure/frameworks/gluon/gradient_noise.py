@@ -6,6 +6,7 @@ each step of the training computes its gradients anew.
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import mxnet as mx
 import numpy as np
@@ -26,7 +27,8 @@ def measure_norms(
     """
     trained = [each for each in parameters if each.grad_req != "null"]
     statistics = [each.list_data()[0] for each in parameters if each.grad_req == "null"]
-    before, norms, total = [each.copy() for each in statistics], [], 0.0
+    before, norms = [each.copy() for each in statistics], list[float]()
+    total: Any = 0.0  # an array from the first part on
     for images, targets in parts:
         for parameter in trained:
             parameter.zero_grad()

@@ -6,6 +6,7 @@ statistics are restored.
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import keras
 import numpy as np
@@ -46,7 +47,8 @@ class GradientNorms:
         parts: (images, targets), of equal size.
         """
         before = [tf.identity(variable) for variable in self._state]
-        norms, total = [], 0.0
+        norms: list[float] = []
+        total: Any = 0.0  # a tensor from the first part on
         for images, targets in parts:
             gradient = self._differentiate(images, targets) / loss_scale
             norms.append(float(tf.reduce_sum(tf.square(tf.cast(gradient, tf.float64)))))
