@@ -133,7 +133,8 @@ def _write_tables(folder, status_of, accuracy_of, change) -> dict[str, pd.DataFr
     tables["timelines"] = written(folder, "timelines", make_timelines(tables["runs"]))
     for name, table in make_traces(tables["runs"]).items():
         tables[name] = written(folder, name, table)
-    return tables | {"variants": written(folder, "variants", compute_variants(tables["runs"], ["base", "best"], 0.01))}
+    variants = compute_variants(tables["runs"], ["base", "best"], 0.01, tables["evaluations"])
+    return tables | {"variants": written(folder, "variants", variants)}
 
 
 def make_phases(runs: pd.DataFrame) -> pd.DataFrame:

@@ -85,7 +85,7 @@ class PlantedFlax(Planted, sharding.JaxSharding):
         sharding.count_steps = count_none if fault == "same_units_in_every_step" else COUNT
         super().__init__(*arguments)
         if fault == "first_replicas_statistics":
-            self._average = jax.jit(lambda statistics: jax.tree.map(lambda array: array[0], statistics))
+            self._unite = jax.jit(lambda statistics: jax.tree.map(lambda array: array[0], statistics))
 
         if fault == "dropout_left_on":
             places = (sharding.EVERYWHERE, sharding.EVERYWHERE, sharding.EVERYWHERE, sharding.SHARDED)

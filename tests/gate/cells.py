@@ -5,7 +5,7 @@ from gate.observing import ADAM
 from howmanygpus.config.schema import study_defaults
 from howmanygpus.registry import FRAMEWORKS, explain_unsupported
 from howmanygpus.site.machine import Device
-from howmanygpus.study.gate_cells import TrainingPath
+from howmanygpus.study.gate_cells import TrainingPath, select_more_settings
 from howmanygpus.study.loaders import explain_missing_loader
 from measure.launching import BY_MPI
 from published_networks import read_networks
@@ -13,6 +13,7 @@ from published_networks import read_networks
 CPU = Device(2, 1)
 SMALL = {"model": "small_cnn", **BY_MPI}
 ACCUMULATED = {"variation": f"_accumulated_{ADAM}"}
+FROZEN = {"variation": f"_frozen_{ADAM}"}
 DEEP = {"model": "resnet44", "model_options": {"blocks": 1}}
 SIGMOID = SMALL | {"variation": f"_multilabel_{ADAM}"}
 """Any number of labels an image, of which some are missing."""
@@ -48,6 +49,8 @@ LOSSES = {
 ON_TWO = {
     **{"deep": DEEP, "deep_synchronized": DEEP | {"batchnorm": "synchronized"}},
     **{"deep_accumulated": DEEP | ACCUMULATED, **LOSSES},
+    **{"deep_first": DEEP | {"more": {"eval_batchnorm": "first"}}, "small_frozen": SMALL | FROZEN},
+    "small_every_loss": SMALL | {"more": {"reads_every_loss": True}},
     "deep_fp16": DEEP | {"precision": "fp16"} | ACCUMULATED,
     "small_per_device": SMALL | {"variation": "_accumulated_sgd-momentum-decay-constant-sqrtscaled-perdevice-warmup"},
 }
@@ -62,6 +65,7 @@ VARIANTS = {
     "native": {"loader": "native"},
     "fp16": {"gradient_compression": "fp16"},
     "powersgd": {"gradient_compression": "powersgd"},
+    "loss_on_first_device": {"loss_on_first_device": True},
 }
 
 
@@ -104,6 +108,7 @@ def find_variants(framework: str) -> dict[str, dict]:
             continue
         if not explain_missing_loader(framework, "png", settings):
             cells[name] = SMALL | vars(TrainingPath.find(framework, "png", settings)) | BY_MPI
+            cells[name] |= {"more": more} if (more := select_more_settings(settings)) else {}
     if "native" in cells:
         cells["native_sigmoid"] = cells["native"] | {"variation": SIGMOID["variation"]}
         resizing = usual | VARIANTS["native"] | {"random_resized_crop": {"size": [8, 8]}}

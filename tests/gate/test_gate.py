@@ -67,6 +67,16 @@ def test_an_accumulated_step_on_two_devices_matches_the_reference(framework, jud
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 
+@pytest.mark.parametrize("protocol", ["deep_first", "small_frozen", "small_every_loss"])
+@pytest.mark.parametrize("framework", list(FRAMEWORKS))
+def test_unfair_protocols_do_what_they_say_and_nothing_else(framework, protocol, judge_cell):
+    """The reference evaluates with the first device's statistics, or has the same batches in every epoch."""
+    verdict = judge_cell(framework, cells_on(2, framework), protocol, count_devices(framework))
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+    if protocol == "deep_first":
+        assert verdict["running_statistics"] == "first device"
+
+
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
 def test_two_accumulated_batches_update_weights_like_one_of_twice_the_size(framework, observe_cells):
     """The framework is compared with itself, without the reference."""

@@ -45,7 +45,10 @@ NEEDED = {
 }
 """Settings without which another makes no difference."""
 HAVE = {"loss_on_every_device": "pytorch_dp", "horovod_controller": "horovod_pytorch", "loader_kind": "mxnet_gluon"}
+HAVE |= {"loss_on_first_device": "mxnet_gluon"}
 """Frameworks that have a setting, if pytorch_ddp lacks it."""
+SET_BY = {"frozen_batches": "frozen_batches", "reads_every_loss": "read_every_loss"}
+"""The protocol that sets a setting, if a study cannot."""
 CELL_VALUES = [
     (key, value)
     for key, setting in SETTINGS.items()
@@ -100,7 +103,8 @@ def test_every_setting_is_in_the_table_of_the_documentation_once():
 @pytest.mark.parametrize(("key", "value"), CELL_VALUES)
 def test_another_value_of_a_setting_of_the_cell_needs_another_verdict(key, value):
     framework, needed = HAVE.get(key, "pytorch_ddp"), NEEDED.get(key, {})
-    assert find_verdicts(framework, **needed) != find_verdicts(framework, **needed, **{key: value})
+    changes = {"protocols": {SET_BY[key]: [framework]}} if key in SET_BY else {key: value}
+    assert find_verdicts(framework, **needed) != find_verdicts(framework, **needed, **changes)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +153,8 @@ def test_a_new_setting_of_the_cell_is_part_of_it_if_it_is_not_the_default(monkey
 @pytest.mark.parametrize("multi_label", [False, True])
 def test_a_variation_is_read_from_its_text(multi_label):
     forms = [task_forms.SGD_FORM, "adamw-decayweights-step-sqrtscaled-perdevice-warmup", "sgd-constant"]
-    for smoothing, accumulates, resizes, form in itertools.product((0.0, 0.1), (False, True), (False, True), forms):
-        variation = Variation(multi_label, smoothing, accumulates, resizes, form)
+    for smoothing, accumulates, resizes, form in itertools.product((0.0, 0.1), *[(False, True)] * 2, forms):
+        variation = Variation(multi_label, smoothing, accumulates, resizes, frozen_batches=not resizes, optimizer=form)
         assert Variation.read(str(variation)) == variation
 
 

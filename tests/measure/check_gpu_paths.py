@@ -371,8 +371,12 @@ def set_up_tensorflow() -> dict:
 
     told, growing = {}, []
     tf.config.list_physical_devices = lambda kind: ["GPU 0", "GPU 1"]
-    tf.config.experimental.set_memory_growth = lambda gpu, grows: growing.append(gpu)
-    devices = set_up_devices(make_spec(device="cuda", device_kind="cuda", num_gpus=2))
+    tf.config.experimental.set_memory_growth = lambda gpu, grows: growing.append([gpu, grows])
+    on_gpus = {"device": "cuda", "device_kind": "cuda", "num_gpus": 2}
+    devices = set_up_devices(make_spec(**on_gpus))
+    by_default = growing.copy()
+    for grows in (True, False):
+        set_up_devices(make_spec(**on_gpus, memory_growth=grows))
     for tier in ("stock", "best"):
         backend = object.__new__(KerasMirrored)
         backend.spec = make_spec(tier=tier)
@@ -383,7 +387,7 @@ def set_up_tensorflow() -> dict:
     tf.config.list_logical_devices = lambda kind: [SimpleNamespace(name="/device:GPU:0")]
     tf.config.experimental.get_memory_info = lambda name: {"peak": {"GPU:0": 30 * 2**30}[name]}
     in_use = KerasMirrored.read_memory_in_use_frac()
-    seen = {"fit": told, "devices": devices, "growing": growing, "in_use": in_use}
+    seen = {"fit": told, "devices": devices, "growing": by_default, "told": growing, "in_use": in_use}
     return seen | {"settings": describe_cuda("GPU 0")}
 
 

@@ -16,8 +16,8 @@ def delay(batches):
         yield batch
 
 
-def load_loader(name: str):
-    class Loader(load_own_loader(name)):
+def load_loader(name: str, is_frozen: bool = False):
+    class Loader(load_own_loader(name, is_frozen)):
         def __iter__(self):
             batches = super().__iter__()
             return delay(batches) if self.spec.variant == LATE else batches

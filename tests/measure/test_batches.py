@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import howmanygpus.measure.input.augmentation as changing_module
+import howmanygpus.measure.input.frozen as frozen_module
 from howmanygpus.measure.input.augmentation import ManyImages, PaddedImages, place
 from howmanygpus.measure.input.batches import TrainingBatches, evaluation_batches
-from howmanygpus.measure.input.draws import LocalBatch, draw_changes, draw_epoch, epoch_order
+from howmanygpus.measure.input.draws import LocalBatch, draw_changes, draw_epoch, epoch_order, shuffle_batches
+from howmanygpus.measure.input.frozen import FrozenBatches
 from howmanygpus.measure.input.prepared import PreparedData
 from specs import make_data, make_spec
 
@@ -50,6 +52,55 @@ def test_an_epoch_uses_no_image_twice_and_drops_the_incomplete_batch():
     data.train_labels[:] = np.arange(50)
     samples = np.concatenate([labels for _, labels in TrainingBatches(spec, data, 0, 1)])
     assert len(set(samples)) == 48
+
+
+class Counting(FrozenBatches):
+    num_loaded = 0
+
+    def load_steps(self, chosen):
+        for batch in super().load_steps(chosen):
+            self.num_loaded += 1
+            yield batch
+
+
+FROZEN = {"epochs": 3, "random_flip": True, "random_crop_padding": 2, "frozen_batches": True}
+
+
+@pytest.mark.parametrize(("num_gpus", "num_processes"), [(1, 1), (4, 2)])
+def test_frozen_batches_are_loaded_once_and_come_in_another_order_in_each_epoch(num_gpus, num_processes):
+    data, spec = make_data(num_train=100), make_spec(num_gpus=num_gpus, **FROZEN)
+    orders = []
+    for rank in range(num_processes):
+        frozen = Counting(spec, data, rank, num_processes)
+        found = [images.tobytes() + labels.tobytes() for images, labels in frozen]
+        anew = TrainingBatches(spec, data, rank, num_processes)
+        assert found == [images.tobytes() + labels.tobytes() for images, labels in anew]
+        epochs = [found[start : start + 12] for start in (0, 12, 24)]
+        assert set(epochs[0]) == set(epochs[1]) == set(epochs[2]) and len(set(epochs[0])) == 12
+        orders.append([epochs[0].index(batch) for epoch in epochs for batch in epoch])
+        assert frozen.num_loaded == 12
+    assert orders[0][:12] != orders[0][12:24] != orders[0][24:]
+    assert all(order == orders[0] for order in orders), "global batches stay whole"
+
+
+def test_the_first_frozen_batch_waits_for_those_among_which_it_is_chosen(monkeypatch):
+    monkeypatch.setattr(frozen_module, "SHUFFLE_BUFFER", 5)
+    loader = Counting(make_spec(**FROZEN), make_data(num_train=100), 0, 1)
+    assert [loader.num_loaded for _ in loader] == [5, 6, 7, 8, 9, 10, 11] + 29 * [12]
+
+
+def test_a_run_that_is_shorter_than_an_epoch_freezes_nothing_more():
+    short = {"epochs": None, "steps": 4}
+    loader = Counting(make_spec(**FROZEN | short), make_data(num_train=100), 0, 1)
+    assert len(list(loader)) == loader.num_loaded == 4
+
+
+@pytest.mark.parametrize("buffer_size", [1, 4, 50])
+def test_a_buffer_gives_each_batch_once_and_none_before_it_is_in(buffer_size):
+    order = shuffle_batches(draw_epoch(3, 7, 20), buffer_size)
+    assert sorted(order) == list(range(20))
+    assert all(number < place + buffer_size for place, number in enumerate(order))
+    assert (order == list(range(20))) == (buffer_size == 1)
 
 
 def test_equal_words_leave_samples_in_their_order():

@@ -81,6 +81,11 @@ def test_stock_leaves_keras_its_defaults(check):
     assert seen["devices"] == ["/gpu:0", "/gpu:1"] and seen["growing"] == []
 
 
+def test_the_memory_of_each_gpu_grows_if_the_run_says_so(check):
+    told = check("tensorflow")["told"]
+    assert told == [[gpu, grows] for grows in (True, False) for gpu in ("GPU 0", "GPU 1")]
+
+
 def test_chainer_without_cudnn_is_unsupported(check):
     """It would fall back to slower kernels of its own, and the run would count as Chainer's speed."""
     assert "found no cuDNN" in check("chainer")["reason"]

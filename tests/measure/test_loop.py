@@ -69,6 +69,41 @@ def test_a_loss_that_is_not_finite_stops_the_run_at_the_window_edge(tmp_path):
         run_loop(tmp_path, Ticking(losses={7: float("nan")}), epochs=1, warmup_steps=4, window_steps=3)
 
 
+class Reading(Ticking):
+    """Lose one more in each step, and note after which steps losses are read and images put for prediction."""
+
+    def __init__(self):
+        super().__init__(losses={step: float(step) for step in range(1, 21)})
+        self.read_at, self.fed_at = [], []
+
+    def read_window_loss(self, num_steps):
+        self.read_at.append((self.steps, num_steps))
+        return super().read_window_loss(num_steps)
+
+    def put_for_prediction(self, images):
+        self.fed_at.append(self.steps)
+        return images
+
+
+def test_losses_are_read_once_a_window_or_after_every_step(tmp_path):
+    usual, eager = Reading(), Reading()
+    length = {"epochs": 1, "warmup_steps": 4, "window_steps": 3}
+    run_loop(tmp_path, usual, **length)
+    assert usual.read_at == [(1, 1), (4, 3), (7, 3), (10, 3)]
+    (tmp_path / "eager").mkdir()
+    _, windows, _ = run_loop(tmp_path / "eager", eager, reads_every_loss=True, **length)
+    assert eager.read_at == [(step, 1) for step in range(1, 11)]
+    assert [window["loss"] for window in windows] == [1.0, 3.0, 6.0, 9.0], "the mean over the window's steps"
+
+
+def test_batches_of_an_evaluation_are_read_before_it_only_if_they_may_be(tmp_path):
+    ahead, late = Reading(), Reading()
+    run_loop(tmp_path, ahead, epochs=2, prefetch=2)
+    run_loop(tmp_path, late, epochs=2, prefetch=2, eval_prefetch=False)
+    assert min(ahead.fed_at) < 10, "reading began in the last steps of the epoch"
+    assert sorted(late.fed_at) == [10, 10, 20, 20]
+
+
 def test_waiting_for_input_is_counted(tmp_path):
     backend = Ticking()
     spec, data = make_spec(epochs=1, warmup_steps=1), make_data(num_train=80)

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report.tables.batch_sizes import CURVE, SIZES, average_noise
 from howmanygpus.report.tables.gradient_noise import estimate
+from measure.asked import ON_TWO
 from project import ROOT
 
 IDENTITY = dict.fromkeys([*CURVE, *SIZES], 1)
@@ -55,10 +57,33 @@ def test_gradients_that_are_zero_in_fp16_are_measured_by_the_loss_scale(known):
     assert scaled == pytest.approx([4e-16, 4e-16], rel=0.01)
 
 
-@pytest.mark.parametrize("framework", ["pytorch_ddp", "horovod_pytorch"])
+MEASURING = [name for name, entry in FRAMEWORKS.items() if entry.measures_noise and name in ON_TWO]
+NORMALIZED = {"model": "resnet44", "model_options": {"blocks": 1, "width": 4}}
+"""A network with running statistics, which a measurement must leave as they are."""
+REQUEST = {"num_gpus": 2, "global_batch_size": 8, "epochs": 2, "horovod_controller": "mpi"}
+BIG, SMALL = "squared_norm_big", "squared_norm_small"
+
+
+def measure(train_once, framework: str, **changes):
+    (finished,) = train_once(framework, [{"gradient_noise_every_epochs": 1, **REQUEST, **changes}])
+    assert finished.exit_status == 0, finished.output
+    return finished, [event for event in finished.events if event["event"] == "gradient_noise"]
+
+
+@pytest.mark.parametrize("network", ["small_cnn", "resnet44"])
+@pytest.mark.parametrize("framework", MEASURING)
+def test_every_framework_measures_the_noise_that_pytorch_does(train_once, framework, network):
+    changes = {"optimizer": {"learning_rate": 1e-3}} | ({} if network == "small_cnn" else NORMALIZED)
+    _, expected = measure(train_once, "pytorch_ddp", **changes)
+    _, found = measure(train_once, framework, **changes)
+    for one, other in zip(found, expected, strict=True):
+        assert (one["step"], one["images_small"], one["images_big"]) == (other["step"], 4, 32)
+        assert [one[name] for name in (SMALL, BIG)] == pytest.approx([other[name] for name in (SMALL, BIG)], rel=0.01)
+
+
+@pytest.mark.parametrize("framework", MEASURING)
 def test_measuring_changes_no_training_and_covers_the_devices(train_once, framework):
-    request = {"num_gpus": 2, "global_batch_size": 8, "epochs": 2, "horovod_controller": "mpi"}
-    finished = {}
+    request, finished = REQUEST | NORMALIZED, {}
     for every in (None, 1):
         (finished[every],) = train_once(framework, [{"gradient_noise_every_epochs": every, **request}])
         assert finished[every].exit_status == 0, finished[every].output

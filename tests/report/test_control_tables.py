@@ -43,7 +43,7 @@ def make_all(*rows) -> dict[str, pd.DataFrame]:
         "scaling": scaling.tabulate(PLAN, runs),
         "time_to_accuracy": times,
         "batch_sizes": batch_sizes.tabulate(PLAN, runs, times, noise),
-        "variants": variants.tabulate(PLAN, runs),
+        "variants": variants.tabulate(PLAN, runs, evaluations),
         "placement": placement.tabulate(PLAN, runs),
         "runs": runs,
         "evaluations": evaluations,

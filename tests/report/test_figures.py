@@ -152,6 +152,20 @@ def test_other_inputs_are_compared_with_resident_input(tmp_path):
     assert {text for text in texts if text.endswith("%")} == {"90%", "81%"}
 
 
+def test_a_loader_without_random_images_is_compared_with_those_of_the_first_variant(tmp_path):
+    runs = make_tables(*GRIDS["complete"])["runs"]
+    runs = runs[runs["variant"] == runs["variant"].iloc[0]]
+    native = runs.assign(input="png", variant="native", images_per_s=runs["images_per_s"] * 0.5)
+    tables = [runs.assign(input="synthetic"), native]
+    figure = load_figure("real_against_synthetic").draw(runs=pd.concat(tables))
+    texts = [text.get_text() for axes in figure.axes for text in axes.texts]
+    plt.close(figure)
+    names = {text.get_text() for axes in figure.axes for text in axes.get_yticklabels()}
+    assert {name.split(",")[0].split()[0] for name in names} == set(runs["framework"])
+    assert all("native" in name for name in names), "the first variant has random images alone"
+    assert {text for text in texts if text.endswith("%")} == {"50%"}
+
+
 def test_forms_are_compared_with_arrays_where_nothing_is_synthetic(tmp_path):
     texts = draw_inputs(tmp_path, "arrays", "jpeg")
     assert {text for text in texts if text.endswith("%")} == {"90%"}

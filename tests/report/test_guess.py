@@ -38,5 +38,5 @@ def test_each_table_with_a_quality_has_the_quality_of_a_guess(tables):
     for table in (of_runs, evaluated, times):
         assert find_guesses(table) == {"arrays": [0.3], "png": []}
     assert evaluated["metric"].eq("accuracy").all()
-    variants = compute_variants(of_runs, ["base", "best"], 0.01)
+    variants = compute_variants(of_runs, ["base", "best"], 0.01, evaluated)
     assert variants["quality_of_guess"].tolist() == [0.3] and np.isfinite(variants["quality"]).all()

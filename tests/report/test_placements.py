@@ -149,7 +149,7 @@ def make_spread_tables(folder):
     tables["scaling"] = written(folder, "scaling", compute_scaling(runs, {"weak": [8]}, {}))
     times = tables["time_to_accuracy"] = compute_time_to_accuracy(runs, tables["evaluations"], QUALITY)
     tables["batch_sizes"] = compute_batch_sizes(runs, times, pd.DataFrame(columns=list(NOISE)))
-    tables["variants"] = compute_variants(runs, ["base", "best"], 0.01)
+    tables["variants"] = compute_variants(runs, ["base", "best"], 0.01, tables["evaluations"])
     return tables
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from howmanygpus.config.schema import study_defaults
 from howmanygpus.report.answer import protocols as answer_of_protocols
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.protocols import RANKS_NOTE, UNSURE_NOTE
@@ -24,7 +25,7 @@ from project import ROOT
 from specs import make_spec
 from stored import collect, plan_of, store_run
 
-NONE = {"first_epoch_inside": False, "eval_other_images": {}, "eval_batch_statistics": [], "own_augmentation": {}}
+NONE = study_defaults()["protocols"]
 QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9], "margin": 0.01}
 
 
@@ -110,6 +111,23 @@ def test_runs_under_a_protocol_are_compared_with_the_same_repeat_and_keep_the_ot
     assert "images_per_s" not in set(table["measure"]), "evaluation is in no rate"
 
 
+@pytest.mark.parametrize(
+    ("protocol", "measures"),
+    [
+        ("eval_first_statistics", {"quality_last", "time_to_accuracy_s"}),
+        ("frozen_batches", {"images_per_s", "quality_last", "time_to_accuracy_s"}),
+        ("read_every_loss", {"images_per_s", "time_to_accuracy_s"}),
+    ],
+)
+def test_a_protocol_has_the_measures_that_it_can_change(protocol, measures):
+    unfair = {"framework": "a", "variant": protocol, "images_per_s": 100.0, "quality_last": 0.7, "reached_s": 18.0}
+    table = compute({"framework": "a"}, unfair, **{protocol: ["a"]})
+    assert set(table["protocol"]) == {protocol} and set(table["measure"]) == measures
+    effects = {"images_per_s": 0.8, "quality_last": -0.1, "time_to_accuracy_s": 2.0}
+    found = dict(zip(table["measure"], table["effect_median"], strict=True))
+    assert found == pytest.approx({name: effects[name] for name in measures})
+
+
 def test_a_run_that_never_reached_the_target_has_no_time():
     rows = [{"framework": "a"}, {"framework": "a", "variant": "own_augmentation", "quality_last": 0.1}]
     table = compute(*rows, own_augmentation={"a": {}})
@@ -166,7 +184,7 @@ def test_no_table_of_comparisons_has_a_run_under_a_protocol():
     assert curve["images_per_s_median"].tolist() == [100.0] and curve["num_planned"].tolist() == [1]
     times = time_to_accuracy.tabulate(plan, runs, evaluations)
     assert set(times["variant"]) == {"base"}
-    assert variants.tabulate(plan, runs).empty
+    assert variants.tabulate(plan, runs, evaluations).empty
     noise = pd.DataFrame(columns=[*batch_sizes.CURVE, *batch_sizes.SIZES])
     assert set(batch_sizes.tabulate(plan, runs, times, noise)["variant"]) == {"base"}
 

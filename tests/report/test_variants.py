@@ -4,10 +4,14 @@ import pandas as pd
 import pytest
 
 from howmanygpus.report.outcomes import identify
+from howmanygpus.report.tables import variants as table_of_variants
+from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.runs import IDENTITY, OUTCOME, PROVENANCE
-from howmanygpus.report.tables.variants import compute_variants, pool_spread_of_seeds
+from howmanygpus.report.tables.variants import pool_spread_of_seeds
 from specs import make_spec
 from stored import FIXED
+
+NO_EVALUATIONS = pd.DataFrame(columns=list(EVALUATIONS))
 
 
 def make_runs(cells):
@@ -19,6 +23,10 @@ def make_runs(cells):
             row = identify(FIXED, vars(spec)) | {"status": "completed", "quality_metric": "accuracy"}
             rows.append(row | {"images_per_s": rate, "quality_last": quality})
     return pd.DataFrame(rows, columns=[*IDENTITY, *OUTCOME, *PROVENANCE])
+
+
+def compute_variants(runs, variants, margin, evaluations=NO_EVALUATIONS):
+    return table_of_variants.compute_variants(runs, variants, margin, evaluations)
 
 
 BASE = [(100.0, 0.90), (110.0, 0.92)]
@@ -78,3 +86,16 @@ def test_without_repeats_the_repeats_are_too_few():
 def test_a_variant_that_the_base_did_not_complete_has_no_row():
     runs = make_runs({("a", "best"): BASE, ("b", "stock"): BASE})
     assert compute_variants(runs, ["stock", "best"], 0.01).empty
+
+
+def test_a_variant_has_the_seconds_of_one_evaluation_and_of_its_start():
+    """The base evaluates twice and the variant once in each run."""
+    runs = make_runs({("a", "stock"): BASE, ("a", "late"): BASE})
+    is_base = runs["variant"] == "stock"
+    runs["eval_s"] = is_base.map({True: 4.0, False: 3.0})
+    runs["init_s"], runs["compile_s"] = is_base.map({True: 1.0, False: 2.0}), 0.5
+    evaluations = pd.concat([runs, runs[is_base]]).reindex(columns=list(EVALUATIONS))
+    row = compute_variants(runs, ["stock", "late"], 0.01, evaluations).iloc[0]
+    assert (row["base_evaluation_s"], row["evaluation_s"]) == (2.0, 3.0)
+    assert (row["base_start_s"], row["start_s"]) == (1.5, 2.5)
+    assert compute_variants(runs, ["stock", "late"], 0.01)["evaluation_s"].isna().all(), "nothing was evaluated"

@@ -1,5 +1,6 @@
 """Studies are expanded into runs."""
 
+import dataclasses
 import itertools
 import json
 import re
@@ -141,6 +142,25 @@ def test_a_loader_that_a_framework_lacks_is_planned_as_unsupported():
     assert reasons["pytorch_ddp native resident"].startswith("resident input is there to leave loading out")
 
 
+def test_the_loss_on_the_first_device_is_a_choice_of_gluon():
+    variants = {"first": {"loss_on_first_device": True}}
+    frameworks = ["mxnet_gluon", "pytorch_dp", "jax_sharding"]
+    reasons = reasons_of(make_plan(frameworks=frameworks, variants=variants, num_gpus=[1]))
+    assert reasons["mxnet_gluon first arrays"] == ""
+    assert says(reasons["pytorch_dp first arrays"], "mxnet_gluon", "pytorch_dp does so")
+    assert says(reasons["jax_sharding first arrays"], "mxnet_gluon", "jax_sharding computes it on each device")
+
+
+@pytest.mark.parametrize(("device", "supported"), [("cpu", set()), ("cuda", {"keras_mirrored", "horovod_tensorflow"})])
+def test_growth_of_memory_is_a_choice_of_tensorflow_on_gpus(device, supported):
+    frameworks, variants = ["keras_mirrored", "horovod_tensorflow", "pytorch_ddp"], {"off": {"memory_growth": False}}
+    machine = Machine("machine.yaml", {"cpu": Device(8, 1), "cuda": Device(4, 6, kind="cuda")})
+    plan = make_plan(machine, frameworks=frameworks, variants=variants, num_gpus=[1], devices=[device])
+    assert {run.framework for run in plan.runs.values() if not run.unsupported} == supported
+    reasons = [run.unsupported for run in plan.runs.values() if run.unsupported]
+    assert all(says(reason, "memory_growth", "TensorFlow", device) for reason in reasons)
+
+
 def test_every_framework_keeps_a_batch_of_the_synthetic_images_resident():
     frameworks = [name for name in FRAMEWORKS if name != "pytorch_dp"]
     study = make_plan(frameworks=frameworks, inputs=["resident"], num_gpus=[2]).studies["small"]
@@ -269,7 +289,10 @@ def test_a_run_is_planned_once_even_if_two_modes_ask_for_it():
     assert len(plan.runs) == sum(len(study.runs) for study in plan.studies.values())
 
 
-def test_only_frameworks_that_measure_gradient_noise_are_asked_to():
+def test_every_framework_measures_gradient_noise_and_a_new_one_is_not_asked_to(monkeypatch):
+    assert all(entry.measures_noise for entry in FRAMEWORKS.values())
+    new = dataclasses.replace(FRAMEWORKS["jax_sharding"], measures_noise=False)
+    monkeypatch.setitem(FRAMEWORKS, "jax_sharding", new)
     plan = make_plan(frameworks=["pytorch_ddp", "jax_sharding"], gradient_noise_every_epochs=2)
     asked = {plan.runs[path].framework: json.loads(settings) for path, settings in plan.settings.items()}
     assert asked["pytorch_ddp"]["gradient_noise_every_epochs"] == 2

@@ -46,6 +46,32 @@ def test_a_protocol_repeats_the_runs_of_the_first_variant_in_the_frameworks_that
         assert plan.verdicts[run.path] == plan.verdicts[twin.path], "the gate checks the same step"
 
 
+SWITCHED = {
+    "eval_first_statistics": {"eval_batchnorm"},
+    "frozen_batches": {"frozen_batches"},
+    "read_every_loss": {"reads_every_loss"},
+}
+
+
+@pytest.mark.parametrize("protocol", SWITCHED)
+def test_a_protocol_changes_its_setting_alone_and_is_gated_if_it_trains_otherwise(protocol):
+    plan = make_plan({protocol: ["chainer_mn"]}, num_gpus=[1, 2])
+    planned = plan.studies["s"]
+    assert {(run.framework, run.variant, run.num_gpus) for run in list_unfair(plan)} == {
+        ("chainer_mn", protocol, 1),
+        ("chainer_mn", protocol, 2),
+    }
+    for run in list_unfair(plan):
+        twin = next(fair for fair in planned.runs if fair.path == run.path.replace(protocol, "base"))
+        spec, fair = planned.spec(run), planned.spec(twin)
+        assert {key for key in spec if spec[key] != fair[key]} == {"variant"} | SWITCHED[protocol]
+        assert set(planned.settings(run)) - set(planned.settings(twin)) == SWITCHED[protocol]
+        is_same_step = protocol == "eval_first_statistics"
+        assert (plan.verdicts[run.path] == plan.verdicts[twin.path]) == is_same_step
+        old = {"spec": {key: value for key, value in fair.items() if key not in SWITCHED[protocol]}}
+        assert list_changes(fair, old, {}) == [], "a run that is older than the key did the same"
+
+
 def test_an_augmentation_that_changes_the_image_size_has_weights_and_a_verdict_of_its_own():
     plan = make_plan({"own_augmentation": {"pytorch_ddp": {"crop": None}}}, crop=[32, 32], num_gpus=[1])
     (run,) = list_unfair(plan)
@@ -119,6 +145,26 @@ REFUSED = [
         'variants: "eval_batch_statistics" is the name of a protocol; rename the variant',
     ),
     (
+        {"eval_first_statistics": ["chainer_mn"]},
+        {},
+        'eval_first_statistics: ["chainer_mn"] has no effect on one device',
+    ),
+    (
+        {"eval_first_statistics": ["chainer_mn"]},
+        {"num_gpus": [2], "batchnorm": "synchronized"},
+        'eval_first_statistics: ["chainer_mn"] has no effect with synchronized BatchNorm; set batchnorm: local',
+    ),
+    (
+        {"eval_first_statistics": ["pytorch_dp"]},
+        {"num_gpus": [2], "frameworks": ["pytorch_dp"]},
+        'eval_first_statistics: "pytorch_dp" has no effect: it always evaluates so; remove it',
+    ),
+    (
+        {"frozen_batches": ["chainer_mn"]},
+        {"loader": "native"},
+        'frozen_batches: ["chainer_mn"] is done by the shared loader, and the study\'s first variant has another',
+    ),
+    (
         AUGMENTED,
         {"stop_below_efficiency": 0.5},
         "repeats runs of the study, and stop_below_efficiency may leave them out; make a study of its own for it",
@@ -155,5 +201,5 @@ def test_a_hybridised_network_cannot_evaluate_by_the_batch():
 
 
 def test_every_unfair_protocol_of_a_source_is_one_that_a_study_can_switch_on():
-    assert set(describe_protocols("chexnet")) == set(WORDS) == set(study_defaults()["protocols"])
-    assert all(set(describe_protocols(name)) <= set(WORDS) for name in list_published())
+    of_sources = {protocol for name in list_published() for protocol in describe_protocols(name)}
+    assert of_sources == set(WORDS) == set(study_defaults()["protocols"])

@@ -85,6 +85,7 @@ TENSORFLOW: dict[str, Any] = {
     "capabilities": ("6.0", None),
     "precisions": WITH_FP16,
     "native_loader": "keras.tf_data",
+    "measures_noise": True,
     "best": {"cuda": "XLA (jit_compile)"},
 }
 HOROVOD_TENSORFLOW = TENSORFLOW | {
@@ -152,6 +153,7 @@ FRAMEWORKS = {
         environments={"cpu": "jax-cpu", "cuda": "jax-cuda13"},
         capabilities=("7.5", None),
         precisions=PRECISIONS,
+        measures_noise=True,
     ),
     "mxnet_gluon": Framework(
         family="gluon",
@@ -164,6 +166,7 @@ FRAMEWORKS = {
         batchnorm={"cpu": ("local",), "cuda": ("local", "synchronized")},
         synchronizes_over_nodes=False,
         native_loader="gluon.loader",
+        measures_noise=True,
         best=dict.fromkeys(("cpu", "cuda"), "hybridize with static memory and shapes"),
     ),
     "chainer_mn": Framework(
@@ -175,19 +178,24 @@ FRAMEWORKS = {
         capabilities=("5.0", "9.0"),
         precisions=ONLY_FP32,
         native_loader="chainer.loader",
+        measures_noise=True,
         best={"cuda": "cuDNN autotune"},
     ),
 }
 LOSS_ON_EVERY_DEVICE = "pytorch_dp"
-"""The only framework that can also compute its loss on the first device alone."""
+"""The only framework that computes its loss on the first device alone unless it is told otherwise."""
+LOSS_ON_FIRST_DEVICE = "mxnet_gluon"
+"""The only framework that computes its loss on the first device alone if it is told to."""
+FIRST_STATISTICS = ("pytorch_dp",)
+"""Frameworks that always evaluate with the first device's running statistics, because they keep no others."""
 
 
 def explain_unsupported(framework: str, device, precision: str, layout: tuple[int, int], settings: dict) -> str:
     """Return why a combination is not supported, or an empty text if it is.
 
     device: a site.machine.Device. layout: the numbers of devices and nodes. settings: `batchnorm`, `tier`,
-    `gradient_compression`, `horovod_controller`, `loss_on_every_device` and `independent`; `eval_batchnorm` if an
-    unfair protocol sets it.
+    `gradient_compression`, `horovod_controller`, `loss_on_every_device`, `loss_on_first_device`, `memory_growth` and
+    `independent`; `eval_batchnorm` if an unfair protocol sets it.
     """
     entry, device_kind, capability = FRAMEWORKS[framework], device.kind, device.compute_capability
     num_gpus, num_nodes = layout
@@ -227,6 +235,11 @@ def explain_unsupported(framework: str, device, precision: str, layout: tuple[in
         return f"{framework} hybridizes its network in the best tier, which then cannot evaluate by the batch"
     if settings["loss_on_every_device"] and framework != LOSS_ON_EVERY_DEVICE:
         return f"loss_on_every_device is a choice of {LOSS_ON_EVERY_DEVICE}; {framework} always does so"
+    if settings["loss_on_first_device"] and framework != LOSS_ON_FIRST_DEVICE:
+        usual = "does so" if framework == LOSS_ON_EVERY_DEVICE else "computes it on each device"
+        return f"loss_on_first_device is a choice of {LOSS_ON_FIRST_DEVICE}; {framework} {usual}"
+    if settings["memory_growth"] is not None and (entry.family != "keras" or device_kind != "cuda"):
+        return f"memory_growth is a choice of TensorFlow on GPUs; {framework} on {device_kind} has none"
     return ""
 
 

@@ -271,10 +271,9 @@ SETTINGS: dict[str, Setting] = {
         accepts={"type": ["integer", "null"], "minimum": 1},
         doc=(
             "Epochs between two measurements of the gradient noise scale (McCandlish et al. 2018), from which "
-            "batch on noise no longer limits the training; null measures none. Frameworks of the PyTorch family "
-            "measure it, the others ignore the key. A measurement takes the gradients of at least 8 per-device "
-            "batches without an update, between the timed windows. It needs the memory of two more copies of the "
-            "gradients, which is part of the peak memory."
+            "batch on noise no longer limits the training; null measures none. A measurement takes the gradients of "
+            "at least 8 per-device batches without an update, between the timed windows. It needs the memory of two "
+            "more copies of the gradients, which is part of the peak memory."
         ),
         gate=not_gated("it is measured between windows, without an update"),
         memory=True,
@@ -320,6 +319,17 @@ SETTINGS: dict[str, Setting] = {
         ),
         gate=by_task("all devices with one optimizer, the first one with the other"),
         memory=False,
+        work=False,
+    ),
+    "eval_prefetch": Setting(
+        default=True,
+        accepts={"type": "boolean"},
+        doc=(
+            "Whether the first batches of an evaluation are read in the last steps before it, `prefetch` of them at "
+            "most. With false, reading them begins with the evaluation."
+        ),
+        gate=not_gated("when batches are read does not change them"),
+        memory=True,
         work=False,
     ),
     "init": Setting(
@@ -478,6 +488,19 @@ SETTINGS: dict[str, Setting] = {
         memory=False,
         work=False,
     ),
+    "frozen_batches": Setting(
+        default=False,
+        accepts={"type": "boolean"},
+        doc=(
+            "Whether the batches of the first epoch, with their changes of the images, are those of every epoch: they "
+            "stay in the host's memory, and later epochs shuffle them as batches."
+        ),
+        gate=in_cell(),
+        memory=False,
+        work=True,
+        variant=False,
+        study=False,
+    ),
     "batchnorm": Setting(
         default="local",
         accepts={"enum": ["local", "synchronized"]},
@@ -488,9 +511,10 @@ SETTINGS: dict[str, Setting] = {
     ),
     "eval_batchnorm": Setting(
         default="running",
-        accepts={"enum": ["running", "batch"]},
+        accepts={"enum": ["running", "batch", "first"]},
         doc=(
-            "Statistics that BatchNorm uses in evaluation: `running`, or `batch` for those of the images that are "
+            "Statistics that BatchNorm uses in evaluation: `running` for the mean of the running statistics of all "
+            "devices, `first` for those of the first device alone, or `batch` for those of the images that are "
             "predicted together."
         ),
         gate=not_gated("only unfair protocols set it, whose runs are in no ranking; their training is the cell's"),
@@ -525,6 +549,42 @@ SETTINGS: dict[str, Setting] = {
             "this choice."
         ),
         gate=in_cell(),
+        memory=True,
+        work=False,
+    ),
+    "loss_on_first_device": Setting(
+        default=False,
+        accepts={"type": "boolean"},
+        doc=(
+            "Gather the logits of all devices of a process on its first device, and compute the loss there. Only "
+            "mxnet_gluon has this choice; pytorch_dp does so unless loss_on_every_device is set."
+        ),
+        gate=in_cell(),
+        memory=True,
+        work=False,
+    ),
+    "reads_every_loss": Setting(
+        default=False,
+        accepts={"type": "boolean"},
+        doc=(
+            "Whether the loss of each step is read by the host before the next step is enqueued, as for a log of "
+            "losses, instead of once for each window."
+        ),
+        gate=in_cell(),
+        memory=False,
+        work=False,
+        variant=False,
+        study=False,
+    ),
+    "memory_growth": Setting(
+        default=None,
+        accepts={"type": ["boolean", "null"]},
+        doc=(
+            "Whether TensorFlow takes a GPU's memory piece by piece when it needs it, or nearly all of it when it "
+            "starts. null leaves the usual: piece by piece with Horovod, whose documentation says so, and otherwise "
+            "all of it. Only frameworks on TensorFlow have this choice, on GPUs."
+        ),
+        gate=not_gated("how memory is taken does not change what is computed in it"),
         memory=True,
         work=False,
     ),

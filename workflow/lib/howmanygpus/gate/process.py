@@ -36,6 +36,8 @@ ROUNDING = 2.0**-24
 """The largest relative error of one rounding to float32."""
 DROPPED_BITS = 13
 """Low bits of a float32 that both float16 and bfloat16 lack."""
+FIRST_DEVICE = "first device"
+"""See Backend.running_statistics."""
 MIN_VALUES = 4
 """Smallest number of values from which the format of an array is concluded."""
 
@@ -180,6 +182,11 @@ def describe_numbers(numbers: NumberFormats, own_losses: list[float]) -> dict[st
     return {"formats": {kind: sorted(names) for kind, names in formats.items()}, "coarse": coarse}
 
 
+def name_statistics(spec: RunSpec, backend: Backend) -> str:
+    """Return whose running statistics evaluation uses."""
+    return FIRST_DEVICE if spec.eval_batchnorm == "first" else backend.running_statistics
+
+
 def observe(spec: RunSpec, optimizer: str) -> tuple[Backend, dict[str, np.ndarray], dict]:
     """Do the task with one optimizer; return the backend, and the arrays and facts that this process observed."""
     data = open_data(spec.data_dir, crop_size=spec.crop_size)
@@ -196,7 +203,7 @@ def observe(spec: RunSpec, optimizer: str) -> tuple[Backend, dict[str, np.ndarra
     facts = {
         **{"rank": backend.rank, "num_processes": backend.num_processes, "losses": losses.values},
         **{"hashes": loop.hashes, "differing_replicas": count_differing_replicas(backend.replicas())},
-        **{"running_statistics": backend.running_statistics, "versions": backend.versions()},
+        **{"running_statistics": name_statistics(spec, backend), "versions": backend.versions()},
         "numbers": describe_numbers(numbers, loop.own_losses),
     }
     if loop.loss_scale:

@@ -116,6 +116,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
             "per_device_batch_size": GLOBAL_BATCH_SIZE // size["num_gpus"] // variation.accumulate,
             "eval_devices": OPTIMIZERS[optimizer],
             "label_smoothing": variation.label_smoothing,
+            "frozen_batches": variation.frozen_batches,
             "loader_workers": 1,
             "model_options": {},
             "data_dir": str(folder / cell.get("input", "arrays")),

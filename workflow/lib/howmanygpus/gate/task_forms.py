@@ -63,6 +63,7 @@ def make_optimizer(form: str) -> dict[str, Any]:
 ACCUMULATED = 2
 """Batches for one step in the task, for runs that take any number of them."""
 MULTI_LABEL, SMOOTHING, ACCUMULATES, RESIZES = "multilabel", "smoothing", "accumulated", "resized"
+FROZEN = "frozen"
 
 
 @dataclass(frozen=True)
@@ -70,14 +71,15 @@ class Variation:
     """A variation of the task; as text, it is the end of the name of the task's folder.
 
     multi_label: an image has any number of labels, not one. accumulates: a step takes ACCUMULATED batches of each
-    device. resizes: training images are random parts of the stored ones, resized. optimizer: form of the runs'
-    optimizer (gate.task_forms).
+    device. resizes: training images are random parts of the stored ones, resized. frozen_batches: every epoch has the
+    batches of the first one. optimizer: form of the runs' optimizer (gate.task_forms).
     """
 
     multi_label: bool = False
     label_smoothing: float = 0.0
     accumulates: bool = False
     resizes: bool = False
+    frozen_batches: bool = False
     optimizer: str = SGD_FORM
 
     def __str__(self) -> str:
@@ -85,6 +87,7 @@ class Variation:
         words += [f"{SMOOTHING}{self.label_smoothing:g}"] if self.label_smoothing else []
         words += [ACCUMULATES] if self.accumulates else []
         words += [RESIZES] if self.resizes else []
+        words += [FROZEN] if self.frozen_batches else []
         return "".join(f"_{word}" for word in [*words, self.optimizer])
 
     @classmethod
@@ -97,6 +100,7 @@ class Variation:
             label_smoothing=smoothing[0] if smoothing else 0.0,
             accumulates=ACCUMULATES in words,
             resizes=RESIZES in words,
+            frozen_batches=FROZEN in words,
             optimizer=optimizer,
         )
 

@@ -107,8 +107,13 @@ class RunSpec(LaunchSpec):
     loss_scale: initial loss scale of fp16. independent: whether each device does a run of its own.
     exchange: `all`, or `none` if each replica trains alone, whatever the others do.
     loader_kind: `threads` or `processes`.
-    eval_batchnorm: statistics of BatchNorm in evaluation: `running`, or `batch` for those of the images predicted
-        together.
+    eval_prefetch: whether an evaluation's first batches are read in the last steps before it.
+    frozen_batches: whether every epoch has the batches of the first one, see measure.input.frozen.
+    eval_batchnorm: statistics of BatchNorm in evaluation: `running` for the mean of all devices' running statistics,
+        `first` for those of the first device, or `batch` for those of the images predicted together.
+    loss_on_first_device: whether the loss is computed on the first device of each process, from gathered logits.
+    reads_every_loss: whether the host reads the loss of each step before it enqueues the next.
+    memory_growth: whether TensorFlow takes a GPU's memory piece by piece; None for the framework's usual way.
     """
 
     data_dir: str
@@ -126,6 +131,7 @@ class RunSpec(LaunchSpec):
     trace: bool
     eval_batch_size: int | None
     eval_devices: str
+    eval_prefetch: bool
     init: str
     normalization: str
     label_smoothing: float
@@ -137,10 +143,14 @@ class RunSpec(LaunchSpec):
     loader: str
     loader_workers: int
     loader_kind: str
+    frozen_batches: bool
     batchnorm: str
     eval_batchnorm: str
     tier: str
     loss_on_every_device: bool
+    loss_on_first_device: bool
+    reads_every_loss: bool
+    memory_growth: bool | None
     gradient_compression: str
     exchange: str
     powersgd_rank: int

@@ -29,7 +29,10 @@ UNDECIDED = (
 """Statuses that say nothing about how well a configuration trains: it was not trained, or something stopped it."""
 
 
-FORMER_DEFAULTS = {"tier": "equal", "eval_batchnorm": "running", "exchange": "all", "evaluate": True}
+FORMER_DEFAULTS = {
+    **{"tier": "equal", "eval_batchnorm": "running", "exchange": "all", "evaluate": True},
+    **{"frozen_batches": False, "reads_every_loss": False},
+}
 """Values for records that lack a key, for keys whose default has changed since and for keys that no study can set."""
 
 

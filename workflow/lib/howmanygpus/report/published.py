@@ -94,11 +94,15 @@ def add_speedup(table: pd.DataFrame) -> pd.DataFrame:
 
 FIRST_EPOCH, OTHER_IMAGES = "first_epoch_inside", "eval_other_images"
 BATCH_STATISTICS, AUGMENTATION = "eval_batch_statistics", "own_augmentation"
+FIRST_STATISTICS, FROZEN_BATCHES, EVERY_LOSS = "eval_first_statistics", "frozen_batches", "read_every_loss"
 WORDS = {
     FIRST_EPOCH: "the first epoch is inside, with first step, compilation and warm-up",
     OTHER_IMAGES: "evaluated on other images than in the other frameworks",
     BATCH_STATISTICS: "BatchNorm evaluates by the statistics of each batch",
     AUGMENTATION: "images are augmented otherwise than in the other frameworks",
+    FIRST_STATISTICS: "BatchNorm evaluates by the running statistics of the first device alone",
+    FROZEN_BATCHES: "every epoch has the batches of the first one, kept in memory and shuffled as batches",
+    EVERY_LOSS: "the host reads the loss of every step before the next one",
 }
 """What was unfair, by the key of a study's `protocols`, in the order of tables, figures and answers."""
 

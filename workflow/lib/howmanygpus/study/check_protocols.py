@@ -2,11 +2,22 @@
 
 from howmanygpus.config.errors import ConfigError, refuse, suggest
 from howmanygpus.measure.spec import RANDOM_INPUTS
+from howmanygpus.registry import FIRST_STATISTICS as KEEP_FIRST
 from howmanygpus.study.adaptive.keys import RULES, is_adaptive
 from howmanygpus.study.checks import check_shape
 from howmanygpus.study.config.images import CROPS, check_crops, compute_image_shape
+from howmanygpus.study.loaders import SHARED
 from howmanygpus.study.networks import list_arrays
-from howmanygpus.study.protocols import AUGMENTATION, BATCH_STATISTICS, FULL_BATCHES, OTHER_IMAGES, list_overrides
+from howmanygpus.study.protocols import (
+    AUGMENTATION,
+    BATCH_STATISTICS,
+    FIRST_STATISTICS,
+    FROZEN_BATCHES,
+    FULL_BATCHES,
+    OTHER_IMAGES,
+    SWITCHED,
+    list_overrides,
+)
 from howmanygpus.study.published import describe_protocols
 from howmanygpus.study.study import Study
 
@@ -14,7 +25,7 @@ from howmanygpus.study.study import Study
 def check_protocols(study: Study) -> None:
     """Raise ConfigError for frameworks that the study lacks, and for protocols that it cannot have."""
     place, protocols = f"{study.place}.protocols", study.config["protocols"]
-    for name in (OTHER_IMAGES, BATCH_STATISTICS, AUGMENTATION):
+    for name in (OTHER_IMAGES, *SWITCHED, AUGMENTATION):
         for framework in protocols[name]:
             if framework not in study.config["frameworks"]:
                 remedy = suggest(framework, study.config["frameworks"])
@@ -29,13 +40,18 @@ def check_protocols(study: Study) -> None:
             rule = next(key for key in RULES if study.config[key] is not None)
             problem = f"repeats runs of the study, and {rule} may leave them out"
             raise refuse(f"{place}.{name}", list(by_framework), problem, "make a study of its own for it")
-    if protocols[BATCH_STATISTICS]:
-        _check_batchnorm(study, f"{place}.{BATCH_STATISTICS}")
+    for name in (BATCH_STATISTICS, FIRST_STATISTICS):
+        if protocols[name]:
+            _check_batchnorm(study, name, f"{place}.{name}")
+    _check_first(study, f"{place}.{FIRST_STATISTICS}")
+    _check_frozen(study, f"{place}.{FROZEN_BATCHES}")
     _check_augmentation(study, f"{place}.{AUGMENTATION}")
 
 
-def _check_batchnorm(study: Study, place: str) -> None:
-    given, model = study.config["protocols"][BATCH_STATISTICS], study.config["model"]
+def _check_batchnorm(study: Study, name: str, place: str) -> None:
+    given, model = study.config["protocols"][name], study.config["model"]
+    if study.own_model is not None and name == FIRST_STATISTICS:
+        return
     if study.own_model is not None:
         problem = f"has no effect on {model}: a network of yours decides itself how it evaluates"
         raise refuse(place, given, problem, "choose a network of the workflow or remove it")
@@ -44,6 +60,24 @@ def _check_batchnorm(study: Study, place: str) -> None:
     if not any(name.endswith(".variance") for name in list_arrays(*study.network, shape, num_classes)):
         problem = f"has no effect on {model}, which has no BatchNorm"
         raise refuse(place, given, problem, "choose a network that has, or remove it")
+
+
+def _check_first(study: Study, place: str) -> None:
+    """Raise ConfigError for a study in which all devices have the same running statistics, or only the first's."""
+    given, config = study.config["protocols"][FIRST_STATISTICS], study.config
+    if given and next(iter(study.variants.values()))["batchnorm"] != "local":
+        raise refuse(place, given, "has no effect with synchronized BatchNorm", "set batchnorm: local or remove it")
+    if given and max(config["num_gpus"]) == 1:
+        raise refuse(place, given, "has no effect on one device", "add a device count to num_gpus or remove it")
+    for framework in set(given).intersection(KEEP_FIRST):
+        raise refuse(place, framework, "has no effect: it always evaluates so", "remove it")
+
+
+def _check_frozen(study: Study, place: str) -> None:
+    given, first = study.config["protocols"][FROZEN_BATCHES], next(iter(study.variants.values()))
+    if given and first["loader"] != SHARED:
+        problem = "is done by the shared loader, and the study's first variant has another"
+        raise refuse(place, given, problem, "let a variant with loader: shared be the first, or remove it")
 
 
 def _check_augmentation(study: Study, place: str) -> None:

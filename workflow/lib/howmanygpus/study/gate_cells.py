@@ -276,7 +276,7 @@ def select_more_settings(settings: dict[str, Any]) -> dict[str, Any]:
     defaults = list_defaults()
     given, usual = settings["optimizer"], defaults["optimizer"]
     names = [key for key, setting in SETTINGS.items() if setting.gate.by == CELL and key not in HELD]
-    more = {key: settings[key] for key in names if settings[key] != defaults[key]}
+    more = {key: settings[key] for key in names if settings.get(key, defaults[key]) != defaults[key]}
     formed = make_optimizer(SGD_FORM)
     names = [key for key, setting in OPTIMIZER.items() if setting.gate.by == CELL and key not in formed]
     own = {key: given[key] for key in names if given[key] != usual[key]}

@@ -3,12 +3,20 @@ Unfair protocols of published studies, which a study can switch on to measure th
 
 `first_epoch_inside` and `eval_other_images` need no runs: the tables compute them from those of the study. The others
 repeat the runs of the study's first variant in single frameworks, with the protocol's name in place of the variant's.
-Random images are neither evaluated nor augmented, so these protocols leave them out.
+Random images are neither evaluated nor augmented, nor in another order, so these protocols leave them out.
 """
 
 FIRST_EPOCH, OTHER_IMAGES = "first_epoch_inside", "eval_other_images"
 BATCH_STATISTICS, AUGMENTATION = "eval_batch_statistics", "own_augmentation"
+FIRST_STATISTICS, FROZEN_BATCHES, EVERY_LOSS = "eval_first_statistics", "frozen_batches", "read_every_loss"
 FULL_BATCHES = "full_batches"
+SWITCHED: dict[str, dict] = {
+    BATCH_STATISTICS: {"eval_batchnorm": "batch"},
+    FIRST_STATISTICS: {"eval_batchnorm": "first"},
+    FROZEN_BATCHES: {"frozen_batches": True},
+    EVERY_LOSS: {"reads_every_loss": True},
+}
+"""What protocols that only name frameworks change in these."""
 
 
 def list_overrides(protocols: dict) -> dict[str, dict[str, dict]]:
@@ -16,8 +24,8 @@ def list_overrides(protocols: dict) -> dict[str, dict[str, dict]]:
 
     protocols: the study's key of that name, complete.
     """
-    by_batch = {framework: {"eval_batchnorm": "batch"} for framework in protocols[BATCH_STATISTICS]}
-    changes = {BATCH_STATISTICS: by_batch, AUGMENTATION: protocols[AUGMENTATION]}
+    changes = {name: dict.fromkeys(protocols[name], settings) for name, settings in SWITCHED.items()}
+    changes |= {AUGMENTATION: protocols[AUGMENTATION]}
     return {name: by_framework for name, by_framework in changes.items() if by_framework}
 
 

@@ -200,6 +200,7 @@ class Study:
                 label_smoothing=settings["label_smoothing"],
                 accumulates=self.accumulate(run) > 1,
                 resizes=settings["loader"] == NATIVE and settings["random_resized_crop"] is not None,
+                frozen_batches=settings.get("frozen_batches", False),
                 optimizer=name_form(resolve_optimizer(settings["optimizer"], run.framework)),
             ),
             more=select_more_settings(settings),

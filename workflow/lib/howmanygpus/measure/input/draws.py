@@ -3,12 +3,14 @@ Draw which images form each batch and how each is changed, identically for every
 
 Order and augmentation are counter-based draws: block i of a Philox stream keyed by (seed, epoch) belongs to sample i.
 They therefore do not depend on the framework, the device count, or the order in which samples are requested. Stream 0
-has a sample's place in the order, its flip and the place of its crop; stream k has try k at a random resized crop.
+has a sample's place in the order, its flip and the place of its crop; stream k has try k at a random resized crop. The
+stream after those has the order of frozen batches.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +23,8 @@ WORDS_PER_BLOCK = 4
 """Number of 64-bit words that one step of Philox4x64's counter yields."""
 TRIES = 10
 """Tries at a random resized crop that fits into its image, before the largest centred one is taken."""
+SHUFFLE_BUFFER = 1000
+"""Number of frozen batches among which the next one is chosen."""
 EXP_TERMS = 40
 """Terms of the series of exp(), enough for ratios of height and width up to 1000 to 1."""
 
@@ -185,6 +189,25 @@ def exp(exponents: np.ndarray) -> np.ndarray:
     return result
 
 
+def shuffle_batches(words: np.ndarray, buffer_size: int = SHUFFLE_BUFFER) -> list[int]:
+    """Return the numbers of an epoch's batches in the order in which a buffer gives them, as tf.data's shuffle does.
+
+    words: uint64 (batches, 4). The buffer begins with the first batches, and the next one takes the place of each that
+    is chosen.
+    """
+    waiting, chosen = list(range(min(buffer_size, len(words)))), []
+    for coming, word in enumerate(words[:, 0].tolist(), start=buffer_size):
+        place = word % len(waiting)
+        chosen.append(waiting[place])
+        waiting[place : place + 1] = [coming] if coming < len(words) else []
+    return chosen
+
+
+@lru_cache(maxsize=4)
+def _order_batches(seed: int, epoch: int, num_batches: int) -> list[int]:
+    return shuffle_batches(draw_epoch(seed, epoch, num_batches, stream=TRIES + 1))
+
+
 class LocalBatches:
     """One process's share of every global batch, indexed by step from 0.
 
@@ -242,7 +265,22 @@ class LocalBatches:
         self._drawn = drawn
         return drawn[1]
 
+    def order_of_batches(self, epoch: int) -> list[int]:
+        """Return the numbers of frozen batches in the order of an epoch. They are numbered before they are shuffled."""
+        return _order_batches(self.spec.seed, epoch, self.steps_per_epoch)
+
+    @cached_property
+    def _frozen(self) -> LocalBatch:
+        """All images of the first epoch, as they are before batches are shuffled."""
+        return self._draw_epoch(1)
+
     def _redraw(self, epoch: int) -> LocalBatch:
+        if not self.spec.frozen_batches:
+            return self._draw_epoch(epoch)
+        size = self.spec.global_batch_size
+        return join([self._frozen.part(n * size, (n + 1) * size) for n in self.order_of_batches(epoch)])
+
+    def _draw_epoch(self, epoch: int) -> LocalBatch:
         draws = draw_epoch(self.spec.seed, epoch, self.num_train)
         order = epoch_order(draws)
         return LocalBatch(order, self._draw_changes(epoch, order, draws[order]))

@@ -9,13 +9,17 @@ covers all epochs of a run, so that workers never stop and start; the cost of a 
 import importlib
 
 from howmanygpus.measure.input.batches import TrainingBatches
+from howmanygpus.measure.input.frozen import FrozenBatches
 
 SHARED = "shared"
 """Name of the shared loader."""
 
 
-def load_loader(name: str) -> type[TrainingBatches]:
-    """Return the class that loads the batches. name: `shared`, or a module below measure/frameworks/."""
-    return (
-        TrainingBatches if name == SHARED else importlib.import_module(f"howmanygpus.measure.frameworks.{name}").LOADER
-    )
+def load_loader(name: str, is_frozen: bool = False) -> type[TrainingBatches]:
+    """Return the class that loads the batches. name: `shared`, or a module below measure/frameworks/.
+
+    is_frozen: whether every epoch has the batches of the first one, which only the shared loader offers.
+    """
+    if name == SHARED:
+        return FrozenBatches if is_frozen else TrainingBatches
+    return importlib.import_module(f"howmanygpus.measure.frameworks.{name}").LOADER

@@ -78,7 +78,9 @@ class TrainingLoop:
         self.others, self.is_cold = others, is_cold and spec.input != RESIDENT
         self.spec, self.data, self.backend, self.events, self._clock = spec, data, backend, events, clock
         self._run_ahead = max(1, spec.prefetch)
-        self.training_batches = load_loader(spec.loader)(spec, data, backend.rank, backend.num_processes)
+        self.training_batches = load_loader(spec.loader, spec.frozen_batches)(
+            spec, data, backend.rank, backend.num_processes
+        )
         self.steps_per_epoch = self.training_batches.steps_per_epoch
         self.num_steps = self.training_batches.num_steps
         self._warmup_steps = max(spec.warmup_steps, self.steps_per_epoch if self.is_cold else 0)
@@ -93,6 +95,7 @@ class TrainingLoop:
         self._feed: Prefetcher | Generator | None = None
         self._ready_at: dict[int, float] = {}
         self._began_at: dict[int, float] = {}
+        self._losses_read: list[float] = []
         self.batches_ahead = spec.prefetch
         self.resident_batch = self._put_resident_batch() if spec.input == RESIDENT else None
         """The batch of every step, which stays on the devices; None with any other input."""
@@ -166,12 +169,14 @@ class TrainingLoop:
     def after_step(self) -> None:
         """Call after a step was enqueued. Closes the window if it ends with this step.
 
-        An evaluation's first batches are read during the last steps before it.
+        An evaluation's first batches are read during the last steps before it, unless the run forbids it.
         """
         self.steps_done += 1
         marker = self.backend.mark_step()
-        if self._steps_to_evaluation <= self.spec.prefetch:
+        if self.spec.eval_prefetch and self._steps_to_evaluation <= self.spec.prefetch:
             self.evaluation.start_feeding()
+        if self.spec.reads_every_loss:
+            self._losses_read.append(self.backend.read_window_loss(1))
         is_last = self.steps_done == self._window_end
         # A step without a marker is complete here; any work of this thread from now on delays the window's end.
         host_before = self._read_host_s() if is_last else (0.0, 0.0)
@@ -267,12 +272,19 @@ class TrainingLoop:
         to a limit.
         """
         self.backend.wait_until_idle()
-        loss = self.backend.read_window_loss(num_steps)
+        loss = self._read_loss(num_steps)
         self._completions.wait_for(self.steps_done)
         own_s = self.laps.end("window")
         computed_s = min(time.thread_time() - computed_before, END_S + READ_S * num_steps)
         waited_s = read_core_wait_s() - waited_before + HANDOVERS * time_handover()
         return loss, own_s, computed_s + waited_s
+
+    def _read_loss(self, num_steps: int) -> float:
+        """Return the mean loss of the window's steps in this process, which may have been read already."""
+        if not self.spec.reads_every_loss:
+            return self.backend.read_window_loss(num_steps)
+        losses, self._losses_read = self._losses_read, []
+        return float(np.mean(losses))
 
     def _time_steps(self, elapsed_s: float, host_s: float) -> tuple[list[float], float]:
         """Return the seconds of each step of the window, and those in which the devices waited for a batch.

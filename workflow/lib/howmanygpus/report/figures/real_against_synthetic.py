@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.measure.spec import RANDOM_INPUTS
 from howmanygpus.report.rows import name_count, name_series
 from howmanygpus.report.style import GREY, draw_empty_figure, make_panels, mark_disturbed
 
@@ -37,6 +38,7 @@ def draw(runs: pd.DataFrame) -> Figure:
 
 def compare_inputs(runs: pd.DataFrame) -> pd.DataFrame:
     """Return median, minimum and maximum rate of configurations with two inputs or more; columns (input, statistic)."""
+    runs = lend_random_images(runs)
     runs = runs.assign(series=name_series(runs.assign(input="")))
     keys = ["per_device_batch_size", "series", "num_gpus"]
     configurations = runs.assign(disturbed=runs["disturbed"].eq(True)).groupby([*keys, "input"])
@@ -45,6 +47,22 @@ def compare_inputs(runs: pd.DataFrame) -> pd.DataFrame:
     rates = rates.unstack("input").swaplevel(axis=1)
     rates = rates[[source for source in COLOURS if source in rates]]
     return rates.dropna(axis=1, how="all").dropna(thresh=2 * NUM_STATISTICS).reset_index()
+
+
+def lend_random_images(runs: pd.DataFrame) -> pd.DataFrame:
+    """Add the first variant's runs on random images to the variants that have none.
+
+    Frameworks' own loaders hand over no random images. Without any loading, the first variant does the same work.
+    """
+    is_random = runs["input"].isin(RANDOM_INPUTS) & runs["images_per_s"].notna()
+    of_first = runs[is_random & runs["variant"].eq(runs["variant"].iloc[0] if len(runs) else None)]
+    own = set(runs.loc[is_random, ["framework", "variant"]].itertuples(index=False, name=None))
+    lent = [
+        of_first[of_first["framework"].eq(framework)].assign(variant=variant)
+        for framework, variant in dict.fromkeys(runs[["framework", "variant"]].itertuples(index=False, name=None))
+        if (framework, variant) not in own
+    ]
+    return pd.concat([runs, *lent], ignore_index=True)
 
 
 def count_inputs(rates: pd.DataFrame) -> int:

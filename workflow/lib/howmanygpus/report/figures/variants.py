@@ -1,4 +1,4 @@
-"""Throughput of each variant relative to the first variant, and whether it trains to the same quality."""
+"""Throughput, quality, evaluation and start-up of each variant beside those of the first variant."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,28 +21,31 @@ from howmanygpus.report.style import (
     name_guess,
 )
 
-TITLE = "Variants: throughput and quality"
+TITLE = "Variants: throughput, quality and seconds"
 CATEGORY = "Frameworks"
 TABLES = ("variants",)
 COMPARES = "variants"
 JUDGED = {YES: COLOURS[0], NO: COLOURS[1], UNDECIDED: COLOURS[4]}
+SECONDS = {"evaluation_s": "an evaluation", "start_s": "start-up and first step"}
 WORDS = {NO: "other quality", UNDECIDED: UNDECIDED}
 
 
 def draw(variants: pd.DataFrame) -> Figure:
-    """Draw one row per configuration and variant: throughput ratio on the left, difference in quality on the right."""
+    """Draw one row per configuration and variant: throughput ratio, difference in quality, and seconds if known."""
     if variants.empty:
         return draw_empty_figure(f"No configuration has completed in two variants; {SEE_GRID}.")
     rows = variants.sort_values(
         ["variant", "framework", "num_gpus", "num_nodes", "per_device_batch_size"], ascending=False
     )
     rows = rows.reset_index(drop=True)
-    figure, (speed, quality) = plt.subplots(
-        1, 2, figsize=(9.2, 1.3 + 0.36 * len(rows)), sharey=True, layout="constrained"
-    )
+    timed = [name for name in SECONDS if rows[name].notna().any()]
+    size = (9.2 + 3.0 * len(timed), 1.3 + 0.36 * len(rows))
+    figure, (speed, quality, *clocks) = plt.subplots(1, 2 + len(timed), figsize=size, sharey=True, layout="constrained")
     colours = [JUDGED.get(judgement, GREY) for judgement in rows["same_quality"]]
     draw_throughput(speed, rows, colours)
     draw_quality(quality, rows, colours)
+    for axes, name in zip(clocks, timed, strict=True):
+        draw_seconds(axes, rows, name)
     speed.set_yticks(rows.index, name_rows(rows))
     speed.set_ylim(-0.6, len(rows) - 0.4)
     return figure
@@ -102,6 +105,21 @@ def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     axes.set_xlabel(f"{metric} minus\nthat of {base}")
     add_note(axes, f"grey: the margin of {margin:g}")
     draw_guess(axes, judged, reach)
+
+
+def draw_seconds(axes: Axes, rows: pd.DataFrame, name: str) -> None:
+    """Draw the seconds of each variant as points, and those of the first variant as lines across."""
+    before, after = rows[f"base_{name}"].astype(float), rows[name].astype(float)
+    axes.hlines(rows.index, before, after, color=GREY, linewidth=2)
+    axes.scatter(before, rows.index, marker="|", s=160, color=GREY, linewidth=2)
+    axes.scatter(after, rows.index, color=COLOURS[0], zorder=3)
+    for position, seconds in after[after.notna()].items():
+        place = (np.fmax(seconds, before[position]), position)
+        axes.annotate(f"{seconds:.3g}", place, (8, 0), textcoords="offset points", va="center", fontsize=10)
+    axes.set_xlim(0, 1.3 * max(before.max(), after.max()))
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.set_title(SECONDS[name])
+    axes.set_xlabel(f"seconds; bar across:\nthose of {rows['base_variant'].iloc[0]}")
 
 
 def draw_guess(axes: Axes, judged: pd.DataFrame, reach: float) -> None:

@@ -18,7 +18,10 @@ from howmanygpus.report.predictions import read_predictions
 from howmanygpus.report.published import (
     AUGMENTATION,
     BATCH_STATISTICS,
+    EVERY_LOSS,
     FIRST_EPOCH,
+    FIRST_STATISTICS,
+    FROZEN_BATCHES,
     OTHER_IMAGES,
     describe_protocol,
     is_fair,
@@ -37,8 +40,13 @@ MEASURES = {
     OTHER_IMAGES: (QUALITY,),
     BATCH_STATISTICS: (QUALITY, TIME),
     AUGMENTATION: (RATE, QUALITY, TIME),
+    FIRST_STATISTICS: (QUALITY, TIME),
+    FROZEN_BATCHES: (RATE, QUALITY, TIME),
+    EVERY_LOSS: (RATE, TIME),
 }
 """Measures that each protocol can change. No rate includes evaluation."""
+REPEATING = [name for name in MEASURES if name not in (FIRST_EPOCH, OTHER_IMAGES)]
+"""Protocols that have runs of their own."""
 NO, YES, UNSURE, ONCE = "no", "yes", "within the spread of the repeats", "yes, by one repeat"
 ENDS = ("median", "min", "max")
 COLUMNS = (
@@ -86,9 +94,7 @@ def compute_protocols(
     unfair = {
         FIRST_EPOCH: include_first_epoch(fair) if given[FIRST_EPOCH] else fair.iloc[:0],
         OTHER_IMAGES: replace_quality(fair, others),
-        BATCH_STATISTICS: runs[runs["variant"].eq(BATCH_STATISTICS) & ~is_fair(runs)],
-        AUGMENTATION: runs[runs["variant"].eq(AUGMENTATION) & ~is_fair(runs)],
-    }
+    } | {name: runs[runs["variant"].eq(name) & ~is_fair(runs)] for name in REPEATING}
     rows = []
     for protocol, measures in MEASURES.items():
         for measure in measures:

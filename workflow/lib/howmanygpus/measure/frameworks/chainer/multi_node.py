@@ -5,6 +5,7 @@ BatchNormalization is local to each process; evaluation uses the mean of the pro
 """
 
 import os
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import chainer
@@ -14,6 +15,7 @@ from chainermn.extensions import AllreducePersistent
 
 from howmanygpus.measure.frameworks.chainer.batch import Batch, Copier
 from howmanygpus.measure.frameworks.chainer.family import Network, Optimizer, apply_tier, require_cudnn
+from howmanygpus.measure.frameworks.chainer.gradient_noise import measure_norms
 from howmanygpus.measure.frameworks.chainer.losses import build_loss
 from howmanygpus.measure.frameworks.chainer.settings import describe_settings
 from howmanygpus.measure.host.processes import bind_to_device_cores
@@ -30,7 +32,8 @@ class ChainerMn(StepwiseBackend):
         # Chainer has no switch for TF32, which cuDNN and cuBLAS would choose.
         os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
         self.is_cuda, self._accumulate = spec.device_kind == "cuda", spec.accumulate
-        self._exchanges = spec.exchanges
+        self._exchanges, self._of_first = spec.exchanges, spec.eval_batchnorm == "first"
+        self._small_batch_size = spec.per_device_batch_size
         if self.is_cuda:
             require_cudnn()
         self.communicator = chainermn.create_communicator("pure_nccl" if self.is_cuda else "naive")
@@ -90,8 +93,30 @@ class ChainerMn(StepwiseBackend):
         return losses
 
     def prepare_evaluation(self) -> None:
-        """Give every process the mean of all running statistics."""
-        AllreducePersistent(self.network.model, self.communicator)()
+        """Give every process the mean of all running statistics, or the first process's."""
+        if self._of_first:
+            self._broadcast_statistics()
+        else:
+            AllreducePersistent(self.network.model, self.communicator)()
+
+    def _broadcast_statistics(self) -> None:
+        for _, link in sorted(self.network.model.namedlinks()):
+            for name in sorted(link._persistent):
+                if isinstance(value := getattr(link, name), self.device.xp.ndarray):
+                    value[...] = self.communicator.bcast(value, root=0)
+
+    def measure_gradients(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+        return measure_norms(
+            self.network, self.loss_function, self._split_batches(batches), self.communicator.mpi_comm.allreduce
+        )
+
+    def _split_batches(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Iterator[tuple[Any, Any]]:
+        """Yield (images, labels) of each per-device batch."""
+        for batch in batches:
+            images, labels = self.put_on_device(*batch).take()
+            for start in range(0, len(images), self._small_batch_size):
+                part = slice(start, start + self._small_batch_size)
+                yield images[part], labels[part]
 
     def predict(self, batch: Batch) -> np.ndarray:
         with chainer.using_config("train", False), chainer.no_backprop_mode():

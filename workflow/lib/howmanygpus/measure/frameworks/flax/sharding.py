@@ -6,9 +6,11 @@ BatchNorm is local to each device, which keeps its own running statistics; evalu
 
 import functools
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
@@ -64,8 +66,10 @@ class JaxSharding(StepwiseBackend):
             check_vma=spec.exchanges,
         )
         self._step = jax.jit(step, donate_argnums=(0, 1, 2))
-        self._average = jax.jit(
-            lambda statistics: jax.tree.map(lambda array: array.mean(axis=0), statistics), out_shardings=everywhere
+        of_first = spec.eval_batchnorm == "first"
+        self._unite = jax.jit(
+            lambda statistics: jax.tree.map(lambda array: array[0] if of_first else array.mean(axis=0), statistics),
+            out_shardings=everywhere,
         )
         self._predict = jax.jit(
             on_shards(
@@ -73,6 +77,8 @@ class JaxSharding(StepwiseBackend):
             )
         )
         self._predict_on_first = jax.jit(self._predict_on_shard)
+        specs = (EVERYWHERE, SHARDED, EVERYWHERE, SHARDED, SHARDED)
+        self._measure = jax.jit(on_shards(self._measure_on_shard, in_specs=specs, out_specs=(EVERYWHERE, EVERYWHERE)))
         self._only_first = spec.eval_devices == "first"
         self._losses: list[jax.Array] = []
 
@@ -98,6 +104,37 @@ class JaxSharding(StepwiseBackend):
         updates, optimizer_state = self.optimizer.update(gradients, optimizer_state, parameters)
         new_statistics = jax.tree.map(lambda array: array[None], new_statistics)
         return optax.apply_updates(parameters, updates), optimizer_state, new_statistics, loss
+
+    def _measure_on_shard(self, parameters, statistics, steps, images, labels):
+        """Return the sum of the gradients of all per-device batches of a step, and that of their squared norms."""
+        own_statistics = jax.tree.map(lambda array: array[0], statistics)
+        varying = jax.lax.pcast(parameters, DEVICE_AXIS, to="varying")
+
+        def compute_loss(parameters, images, labels):
+            network = nnx.merge(self.graph, parameters, own_statistics, self.rest, copy=True)
+            network.train()
+            return self.loss_function(network(images, steps), labels).mean()
+
+        def add_part(total, part):
+            gradients = jax.grad(compute_loss)(varying, *part)
+            norm = sum(jnp.square(each).sum() for each in jax.tree.leaves(gradients))
+            return jax.tree.map(jnp.add, total, gradients), norm
+
+        parts = [array.reshape(self.spec.accumulate, -1, *array.shape[1:]) for array in (images, labels)]
+        nothing = jax.lax.pcast(jax.tree.map(jnp.zeros_like, parameters), DEVICE_AXIS, to="varying")
+        total, norms = jax.lax.scan(add_part, nothing, parts)
+        return jax.lax.psum((total, norms.sum()), DEVICE_AXIS)
+
+    def measure_gradients(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+        """Each device computes the gradients of its own batches, which are added over all devices of all processes."""
+        total, norms, count = None, 0.0, 0
+        steps = count_steps(self.optimizer_state)
+        for batch in batches:
+            gradients, norm = self._measure(self.parameters, self.statistics, steps, *self.put_on_device(*batch))
+            total = gradients if total is None else jax.tree.map(jnp.add, total, gradients)
+            norms, count = norms + float(norm), count + self.spec.num_gpus * self.spec.accumulate
+        mean = [np.asarray(each, np.float64) / count for each in jax.tree.leaves(total)]
+        return norms / count, float(sum(np.square(each).sum() for each in mean))
 
     def _predict_on_shard(self, parameters, statistics, images):
         network = nnx.merge(self.graph, parameters, statistics, self.rest)
@@ -127,7 +164,7 @@ class JaxSharding(StepwiseBackend):
         self._losses.append(loss)
 
     def prepare_evaluation(self) -> None:
-        self._evaluated = self.parameters, self._average(self.statistics)
+        self._evaluated = self.parameters, self._unite(self.statistics)
         if self._only_first:
             self._evaluated = jax.tree.map(lambda array: array.addressable_data(0), self._evaluated)
 
@@ -159,7 +196,7 @@ class JaxSharding(StepwiseBackend):
         return value if self.num_processes == 1 else float(np.max(process_allgather(np.float32(value))))
 
     def weights(self) -> dict[str, np.ndarray]:
-        return read_weights(nnx.merge_state(self.parameters, self._average(self.statistics)))
+        return read_weights(nnx.merge_state(self.parameters, self._unite(self.statistics)))
 
     def replicas(self) -> list[dict[str, np.ndarray]]:
         """Ask each device for its own copy: addressable_data would return the first one's for each."""

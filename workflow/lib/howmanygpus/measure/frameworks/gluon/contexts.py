@@ -7,6 +7,7 @@ MXNet saves.
 
 import itertools
 import os
+from collections.abc import Iterable, Iterator
 
 import mxnet as mx
 import numpy as np
@@ -22,6 +23,7 @@ from howmanygpus.measure.frameworks.gluon.family import (
     set_weight_decay,
     to_canonical,
 )
+from howmanygpus.measure.frameworks.gluon.gradient_noise import measure_norms
 from howmanygpus.measure.frameworks.gluon.kvstore import Servers
 from howmanygpus.measure.frameworks.gluon.losses import build_loss
 from howmanygpus.measure.frameworks.gluon.settings import describe_settings
@@ -95,9 +97,15 @@ class MxnetGluon(StepwiseBackend):
 
     def _differentiate(self, batch: list[tuple[mx.nd.NDArray, mx.nd.NDArray]]) -> list[mx.nd.NDArray]:
         with autograd.record():
-            losses = [self.loss_function(self.network(images), labels) for images, labels in batch]
+            pairs = [(self.network(images), labels) for images, labels in batch]
+            if self.spec.loss_on_first_device:
+                pairs = [tuple(self._gather_on_first(arrays) for arrays in zip(*pairs, strict=True))]
+            losses = [self.loss_function(logits, labels) for logits, labels in pairs]
         autograd.backward(losses)
         return losses
+
+    def _gather_on_first(self, arrays: Iterable[mx.nd.NDArray]) -> mx.nd.NDArray:
+        return mx.nd.concat(*(array.as_in_context(self.contexts[0]) for array in arrays), dim=0)
 
     def _add_gradients(self, batch: list[tuple[mx.nd.NDArray, mx.nd.NDArray]]) -> list[mx.nd.NDArray]:
         """Add the gradients of the parts of a batch on each context."""
@@ -109,14 +117,38 @@ class MxnetGluon(StepwiseBackend):
         return losses
 
     def prepare_evaluation(self) -> None:
-        """Give every context the mean of all running statistics."""
-        for name, array in read_weights(self.parameters).items():
+        """Give every context the mean of all running statistics, or those of the first."""
+        of_first = self.spec.eval_batchnorm == "first"
+        for name, array in read_weights(self.parameters, of_first).items():
             if name.endswith((".mean", ".variance")):
-                self.parameters[name].set_data(mx.nd.array(self._average(array)))
+                united = self._gather(array)[0] if of_first else self._average(array)
+                self.parameters[name].set_data(mx.nd.array(united))
 
     def _average(self, values: np.ndarray) -> np.ndarray:
         """Return the mean over all processes."""
-        return self.servers.gather(values).mean(axis=0).reshape(values.shape) if self.servers else values
+        return self._gather(values).mean(axis=0)
+
+    def _gather(self, values: np.ndarray) -> np.ndarray:
+        """Return the arrays of all processes, along a first axis."""
+        return self.servers.gather(values).reshape(-1, *values.shape) if self.servers else values[None]
+
+    def measure_gradients(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+        if hasattr(self.network.model, "image_keys"):
+            self.network.model.image_keys.prepare_step()
+        parts, parameters = self._split_batches(batches), list(self.parameters.values())
+        return measure_norms(
+            self.network, parameters, self.loss_function, parts, lambda value: self._gather(value).sum(0)
+        )
+
+    def _split_batches(
+        self, batches: Iterable[tuple[np.ndarray, np.ndarray]]
+    ) -> Iterator[tuple[mx.nd.NDArray, mx.nd.NDArray]]:
+        """Yield (images, labels) of each per-device batch, all on the first context."""
+        size = self.spec.per_device_batch_size
+        for images, labels in batches:
+            for start in range(0, len(images), size):
+                part = slice(start, start + size)
+                yield copy_to(images[part], self.contexts[0]), copy_to(labels[part], self.contexts[0])
 
     def predict(self, batch: list[mx.nd.NDArray]) -> np.ndarray:
         if hasattr(self.network.model, "image_keys"):
@@ -149,7 +181,8 @@ class MxnetGluon(StepwiseBackend):
             replica.asnumpy()
         losses = list(itertools.chain(*self._losses))
         self._losses.clear()
-        joined = [mx.nd.concat(*losses[i :: len(self.contexts)], dim=0) for i in range(len(self.contexts))]
+        places = 1 if self.spec.loss_on_first_device else len(self.contexts)
+        joined = [mx.nd.concat(*losses[i::places], dim=0) for i in range(places)]
         return float(np.mean([part.asnumpy().mean(dtype=np.float64) for part in joined]))
 
     def average_loss(self, loss: float) -> float:

@@ -72,11 +72,14 @@ def load_weights(parameters: dict[str, mx.gluon.Parameter], weights: dict[str, n
         parameters[name].set_data(mx.nd.array(transposed))
 
 
-def read_weights(parameters: dict[str, mx.gluon.Parameter]) -> dict[str, np.ndarray]:
-    """Return parameters of the first device and the mean of all devices' running statistics, in canonical layouts."""
+def read_weights(parameters: dict[str, mx.gluon.Parameter], of_first: bool = False) -> dict[str, np.ndarray]:
+    """Return parameters of the first device and the mean of all devices' running statistics, in canonical layouts.
+
+    of_first: return the first device's running statistics instead of the mean.
+    """
     arrays = {
         name: np.stack([replica.asnumpy() for replica in parameter.list_data()]).mean(axis=0, dtype=np.float32)
-        if name.endswith((".mean", ".variance"))
+        if name.endswith((".mean", ".variance")) and not of_first
         else parameter.list_data()[0].asnumpy()
         for name, parameter in parameters.items()
     }

@@ -1,7 +1,8 @@
 """Code that the backends of the Keras family share: network, weights, optimizers, precision."""
 
+import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import ModuleType
 
@@ -11,8 +12,10 @@ import tensorflow as tf
 from keras import layers, ops
 
 from howmanygpus.measure.frameworks.keras.copying import Copier
+from howmanygpus.measure.frameworks.keras.gradient_noise import GradientNorms
 from howmanygpus.measure.frameworks.keras.layers.context import LayerContext
 from howmanygpus.measure.frameworks.keras.loss_scaling import LossScaler, scale_losses
+from howmanygpus.measure.frameworks.keras.losses import build_loss
 from howmanygpus.measure.frameworks.keras.settings import describe_settings
 from howmanygpus.measure.host.gpus import GIB, read_smallest_memory_gib
 from howmanygpus.measure.input.prepared import PreparedData
@@ -260,6 +263,41 @@ class KerasBackend(Backend):
         replicas = self.replicas_of(self.optimizer.dynamic_scale.value)
         for replica, scale in zip(replicas, scales, strict=True):
             replica.assign(scale)
+
+    @functools.cached_property
+    def _norms(self) -> GradientNorms:
+        replicas = [self.replicas_of(each.value) for each in self.model.non_trainable_variables]
+        return GradientNorms(
+            model=self.model,
+            variables=[self.replicas_of(each.value)[0] for each in self.model.trainable_variables],
+            state=[replica for each in replicas for replica in each],
+            loss_function=build_loss(self.spec, self.data),
+            scale_loss=self.optimizer.scale_loss,
+        )
+
+    def measure_gradients(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+        scaling, parts = self.read_loss_scale(), self._split_batches(batches)
+        with tf.device(self.first_device):
+            norms, total = self._norms.measure(parts, scaling.scale if scaling else 1.0)
+        sum_of_norms, count = self.sum_over_ranks(np.array([sum(norms), len(norms)]))
+        mean = self.sum_over_ranks(total).astype(np.float64) / count
+        return float(sum_of_norms / count), float(np.square(mean).sum())
+
+    def _split_batches(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Iterator[tuple[tf.Tensor, tf.Tensor]]:
+        """Yield (images, labels) of each per-device batch, on the device of the context."""
+        size = self.spec.per_device_batch_size
+        for images, labels in batches:
+            for start in range(0, len(images), size):
+                yield tf.constant(images[start : start + size]), tf.constant(labels[start : start + size])
+
+    @property
+    def first_device(self) -> str:
+        """Name of the first device of this process."""
+        return "/gpu:0" if self.spec.device_kind == "cuda" else "/cpu:0"
+
+    def sum_over_ranks(self, value: np.ndarray) -> np.ndarray:
+        """Return the sum of an array that has the same shape on every process; with one process, the array itself."""
+        return value
 
     def weights(self) -> dict[str, np.ndarray]:
         return read_weights(self.model)

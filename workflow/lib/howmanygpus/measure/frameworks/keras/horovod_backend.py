@@ -20,8 +20,8 @@ def select_device(spec: RunSpec, local_rank: int) -> None:
     if spec.device_kind == "cuda":
         gpu = tf.config.list_physical_devices("GPU")[local_rank]
         tf.config.set_visible_devices(gpu, "GPU")
-        # Horovod's documentation does so.
-        tf.config.experimental.set_memory_growth(gpu, True)
+        # By default as in Horovod's documentation.
+        tf.config.experimental.set_memory_growth(gpu, spec.memory_growth is not False)
     else:
         tf.config.threading.set_intra_op_parallelism_threads(spec.cores_per_device)
         tf.config.threading.set_inter_op_parallelism_threads(2)
@@ -35,10 +35,14 @@ class HorovodKerasBackend(KerasBackend):
         hvd.broadcast_variables([variable.value for variable in variables], root_rank=0)
 
     def prepare_evaluation(self) -> None:
-        """Give every process the mean of all running statistics."""
+        """Give every process the mean of all running statistics, or the first process's."""
+        of_first = self.spec.eval_batchnorm == "first"
         for layer in list_batchnorms(self.model):
             for statistic in (layer.moving_mean, layer.moving_variance):
-                statistic.assign(hvd.allreduce(statistic.value, op=hvd.Average))
+                value = statistic.value
+                statistic.assign(
+                    hvd.broadcast(value, root_rank=0) if of_first else hvd.allreduce(value, op=hvd.Average)
+                )
 
     def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
         return self.copier.put(images), self.copier.put(labels)
@@ -52,6 +56,9 @@ class HorovodKerasBackend(KerasBackend):
     @tf.function
     def _predict(self, images):
         return self.model(images, training=False)
+
+    def sum_over_ranks(self, value: np.ndarray) -> np.ndarray:
+        return hvd.allreduce(tf.constant(value), op=hvd.Sum).numpy()
 
     def average_loss(self, loss: float) -> float:
         return float(hvd.allreduce(tf.constant(loss, tf.float64), op=hvd.Average))

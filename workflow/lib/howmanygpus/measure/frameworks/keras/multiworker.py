@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from howmanygpus.measure.frameworks.keras.family import list_batchnorms
 from howmanygpus.measure.frameworks.keras.mirrored import TensorflowMirrored
+from howmanygpus.measure.frameworks.keras.replicas import set_memory_growth
 from howmanygpus.measure.host.processes import bind_to_device_cores
 from howmanygpus.measure.spec import RunSpec
 
@@ -38,6 +39,7 @@ class TensorflowMultiworker(TensorflowMirrored):
         if spec.device_kind == "cuda":
             gpu = tf.config.list_physical_devices("GPU")[local_rank]
             tf.config.set_visible_devices(gpu, "GPU")
+            set_memory_growth(spec, [gpu])
             implementation = Collectives.NCCL
         else:
             tf.config.threading.set_intra_op_parallelism_threads(spec.cores_per_device)
@@ -81,9 +83,13 @@ class TensorflowMultiworker(TensorflowMirrored):
         return float(self.sum_over_ranks(np.float64(loss))) / self.num_processes
 
     def prepare_evaluation(self) -> None:
+        """Give every process the mean of all running statistics, or the first process's."""
+        of_first = self.spec.eval_batchnorm == "first"
         for layer in list_batchnorms(self.model):
             for statistic in (layer.moving_mean, layer.moving_variance):
-                statistic.assign(self.sum_over_ranks(statistic.numpy()) / self.num_processes)
+                own = statistic.numpy()
+                total = self.sum_over_ranks(np.zeros_like(own) if of_first and self.rank else own)
+                statistic.assign(total if of_first else total / self.num_processes)
 
     def _describe_exchange(self) -> str:
         how = self.strategy.extended._communication_options.implementation.value

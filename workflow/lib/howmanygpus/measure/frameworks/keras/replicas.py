@@ -15,9 +15,16 @@ from howmanygpus.measure.models.initialization import is_trainable
 from howmanygpus.measure.spec import RunSpec
 
 
+def set_memory_growth(spec: RunSpec, gpus: list[tf.config.PhysicalDevice]) -> None:
+    """Set how TensorFlow takes the memory of GPUs, if the run says it."""
+    for gpu in gpus if spec.memory_growth is not None else []:
+        tf.config.experimental.set_memory_growth(gpu, spec.memory_growth)
+
+
 def set_up_devices(spec: RunSpec) -> list[str]:
     """Return the GPUs that the launcher made visible, or virtual devices on the cores that it bound this process to."""
     if spec.device_kind == "cuda":
+        set_memory_growth(spec, tf.config.list_physical_devices("GPU"))
         return [f"/gpu:{i}" for i in range(spec.num_gpus)]
     tf.config.threading.set_intra_op_parallelism_threads(spec.num_gpus * spec.cores_per_device)
     tf.config.threading.set_inter_op_parallelism_threads(max(2, spec.num_gpus))
@@ -47,8 +54,8 @@ def put_on_replicas(strategy: tf.distribute.Strategy, array: np.ndarray, copier:
     return strategy.experimental_distribute_values_from_function(put)
 
 
-def average_statistics(strategy: tf.distribute.Strategy, model: keras.Model) -> None:
-    """Give every replica the mean of all running statistics.
+def unite_statistics(strategy: tf.distribute.Strategy, model: keras.Model, of_first: bool) -> None:
+    """Give every replica the mean of all running statistics, or those of the first replica.
 
     In Keras 3 each replica keeps its own, so each part of a batch is evaluated with different ones, and only those of
     the first replica are saved.
@@ -57,7 +64,7 @@ def average_statistics(strategy: tf.distribute.Strategy, model: keras.Model) -> 
         return
     for layer in list_batchnorms(model):
         for statistic in (layer.moving_mean, layer.moving_variance):
-            replicas = strategy.experimental_local_results(statistic.value)
+            replicas = strategy.experimental_local_results(statistic.value)[: 1 if of_first else None]
             statistic.assign(tf.add_n([tf.identity(replica) for replica in replicas]) / len(replicas))
 
 
@@ -97,7 +104,7 @@ class MirroredBackend(KerasBackend):
         """Called in the strategy's scope, once the model has its weights."""
 
     def prepare_evaluation(self) -> None:
-        average_statistics(self.strategy, self.model)
+        unite_statistics(self.strategy, self.model, self.spec.eval_batchnorm == "first")
 
     def settings(self) -> dict[str, str]:
         return super().settings() | {"exchange": self._describe_exchange()}
@@ -121,7 +128,7 @@ class MirroredBackend(KerasBackend):
 
     def put_for_prediction(self, images: np.ndarray):
         if self.spec.eval_devices == "first":
-            return self.copier.put(images, self._first_device)
+            return self.copier.put(images, self.first_device)
         return self._put_on_replicas(images)
 
     def _put_on_replicas(self, array: np.ndarray):
@@ -129,7 +136,7 @@ class MirroredBackend(KerasBackend):
 
     def predict(self, batch) -> np.ndarray:
         if self.spec.eval_devices == "first":
-            with tf.device(self._first_device):
+            with tf.device(self.first_device):
                 return self._predict(batch).numpy()
         logits = self._predict_on_all(batch)
         return np.concatenate([part.numpy() for part in self.strategy.experimental_local_results(logits)])
@@ -138,5 +145,5 @@ class MirroredBackend(KerasBackend):
         return self.model(images, training=False)
 
     @property
-    def _first_device(self) -> str:
+    def first_device(self) -> str:
         return self.strategy.extended.worker_devices[0]

@@ -87,12 +87,16 @@ class PytorchDdp(TorchBackend):
 
     @torch.no_grad()
     def prepare_evaluation(self) -> None:
-        """Give every process the mean of all running statistics."""
+        """Give every process the mean of all running statistics, or the first process's."""
         if statistics := running_statistics(self.network):
-            mean = torch.cat(statistics)
-            dist.all_reduce(mean)
-            for statistic, part in zip(statistics, mean.split([len(each) for each in statistics]), strict=True):
-                statistic.copy_(part / self.num_processes)
+            joined = torch.cat(statistics)
+            if self.spec.eval_batchnorm == "first":
+                dist.broadcast(joined, src=0)
+            else:
+                dist.all_reduce(joined)
+                joined /= self.num_processes
+            for statistic, part in zip(statistics, joined.split([len(each) for each in statistics]), strict=True):
+                statistic.copy_(part)
 
     def sum_over_ranks(self, value: torch.Tensor) -> torch.Tensor:
         dist.all_reduce(value)

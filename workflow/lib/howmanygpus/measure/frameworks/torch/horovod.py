@@ -50,10 +50,14 @@ class HorovodPytorch(TorchBackend):
 
     @torch.no_grad()
     def prepare_evaluation(self) -> None:
-        """Give every process the mean of all running statistics."""
+        """Give every process the mean of all running statistics, or the first process's."""
         if statistics := running_statistics(self.network):
-            mean = hvd.allreduce(torch.cat(statistics), op=hvd.Average)
-            for statistic, part in zip(statistics, mean.split([len(each) for each in statistics]), strict=True):
+            joined = torch.cat(statistics)
+            if self.spec.eval_batchnorm == "first":
+                joined = hvd.broadcast(joined, root_rank=0)
+            else:
+                joined = hvd.allreduce(joined, op=hvd.Average)
+            for statistic, part in zip(statistics, joined.split([len(each) for each in statistics]), strict=True):
                 statistic.copy_(part)
 
     def sum_over_ranks(self, value: torch.Tensor) -> torch.Tensor:

@@ -10,7 +10,7 @@ class LayerContext:
     batchnorm: `local` or `synchronized`.
     communicator: ChainerMN's, of all processes; only synchronized batch normalisation uses it.
     seed: seed of the layers' random draws in training.
-    eval_batchnorm: `running` or `batch`, the statistics that evaluation uses.
+    eval_batchnorm: the statistics that evaluation uses: `batch`, or running ones, whose devices the backend chooses.
     """
 
     batchnorm: str

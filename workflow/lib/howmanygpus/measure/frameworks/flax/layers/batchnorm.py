@@ -23,5 +23,5 @@ def batchnorm(context: LayerContext, channels: int, *, epsilon: float, momentum:
     """momentum: weight of the old running statistic."""
     axis_name = DEVICE_AXIS if context.batchnorm == "synchronized" else None
     options = {"epsilon": epsilon, "momentum": momentum, "axis_name": axis_name}
-    layer = nnx.BatchNorm if context.eval_batchnorm == "running" else BatchNormByBatch
+    layer = BatchNormByBatch if context.eval_batchnorm == "batch" else nnx.BatchNorm
     return layer(channels, **options, dtype=context.dtype, rngs=context.rngs)

@@ -16,7 +16,7 @@ class LayerContext:
     dtype: type of the arithmetic; parameters are float32.
     seed: seed of the layers' random draws in training.
     rngs: random streams for flax's own weights, which the canonical ones replace.
-    eval_batchnorm: `running` or `batch`, the statistics that evaluation uses.
+    eval_batchnorm: the statistics that evaluation uses: `batch`, or running ones, whose devices the backend chooses.
     """
 
     batchnorm: str

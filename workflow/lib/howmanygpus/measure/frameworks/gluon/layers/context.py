@@ -9,7 +9,7 @@ class LayerContext:
     batchnorm: `local` or `synchronized`.
     num_devices: devices that train the model together.
     seed: seed of the layers' random draws in training.
-    eval_batchnorm: `running` or `batch`, the statistics that evaluation uses.
+    eval_batchnorm: the statistics that evaluation uses: `batch`, or running ones, whose devices the backend chooses.
     """
 
     batchnorm: str

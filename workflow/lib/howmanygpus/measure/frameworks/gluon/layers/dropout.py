@@ -34,8 +34,12 @@ class ImageKeys(nn.HybridBlock):
             as_constant(self, "steps", [EVALUATION])
 
     def begin_step(self) -> None:
-        self.steps.set_data(mx.nd.array([self._steps_done], dtype="int64"))
+        self.prepare_step()
         self._steps_done += 1
+
+    def prepare_step(self) -> None:
+        """Draw as the next step will."""
+        self.steps.set_data(mx.nd.array([self._steps_done], dtype="int64"))
 
     def begin_evaluation(self) -> None:
         self.steps.set_data(mx.nd.array([EVALUATION], dtype="int64"))

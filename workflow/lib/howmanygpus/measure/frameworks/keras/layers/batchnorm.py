@@ -20,5 +20,5 @@ class BatchNormalizationByBatch(layers.BatchNormalization):
 def batchnorm(context: LayerContext, x: KerasTensor, name: str, *, epsilon: float, momentum: float) -> KerasTensor:
     """momentum: weight of the old running statistic."""
     synchronized = context.batchnorm == "synchronized"
-    layer = layers.BatchNormalization if context.eval_batchnorm == "running" else BatchNormalizationByBatch
+    layer = BatchNormalizationByBatch if context.eval_batchnorm == "batch" else layers.BatchNormalization
     return layer(epsilon=epsilon, momentum=momentum, synchronized=synchronized, name=name)(x)

@@ -10,7 +10,7 @@ class LayerContext:
     batchnorm: `local` or `synchronized`. The precision is Keras's global policy.
     seed: seed of the layers' random draws in training.
     images: the network's input, a KerasTensor of uint8 (batch, height, width, channels).
-    eval_batchnorm: `running` or `batch`, the statistics that evaluation uses.
+    eval_batchnorm: the statistics that evaluation uses: `batch`, or running ones, whose devices the backend chooses.
     """
 
     batchnorm: str

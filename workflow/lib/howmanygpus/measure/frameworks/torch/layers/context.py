@@ -8,7 +8,7 @@ class LayerContext:
     """
     batchnorm: `local` or `synchronized`.
     seed: seed of the layers' random draws in training.
-    eval_batchnorm: `running` or `batch`, the statistics that evaluation uses.
+    eval_batchnorm: the statistics that evaluation uses: `batch`, or running ones, whose devices the backend chooses.
     """
 
     batchnorm: str
