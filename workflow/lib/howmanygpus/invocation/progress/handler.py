@@ -1,0 +1,133 @@
+"""
+The logger plugin of the project, by Snakemake's interface for such plugins.
+
+On a terminal, a live view at the bottom shows what is done and what goes on. Above it, and alone without a terminal,
+there is one line for each run that has ended, for each failure with its reason, and for each stage that is complete.
+Snakemake's own messages about its jobs are left to its log file. Warnings and messages of the project are printed as
+always, and so is everything before the first job and after the last one.
+
+Tested with snakemake 9.26.1 and 9.27.1, and snakemake-interface-logger-plugins 2.1.0.
+"""
+
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from snakemake.logging import ColorizingTextHandler
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from howmanygpus.invocation.interrupting import find_interruption
+from howmanygpus.invocation.progress.printing import Printer
+from howmanygpus.invocation.progress.tracking import Tracker, list_steps
+from howmanygpus.study.plan import Plan
+
+HEADERS = (LogEvent.WORKFLOW_STARTED, LogEvent.RUN_INFO, LogEvent.RESOURCES_INFO)
+"""Snakemake's messages about the whole call, before its first job."""
+ERRORS = (LogEvent.ERROR, LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR)
+LIBRARY = Path(__file__).resolve().parents[2]
+
+
+class LogHandler(LogHandlerBase):
+    """Prints the progress of one call. `begin` is called before its first job, and `end` after its last one."""
+
+    writes_to_stream, writes_to_file, has_filter, has_formatter, needs_rulegraph = True, False, True, True, False
+
+    def __post_init__(self) -> None:
+        self._stream = sys.stdout if self.common_settings.stdout else sys.stderr
+        self._plain: logging.StreamHandler = logging.StreamHandler(self._stream)
+        self._is_touching: Callable[[], bool] = lambda: False
+        self._printer: Printer | None = None
+        self._screen: Any = None
+
+    def take_over(self, plain: logging.StreamHandler, is_touching: Callable[[], bool]) -> None:
+        """Take the place of Snakemake's own handler, which goes on to print what is no progress.
+
+        is_touching: whether the call does nothing but touch files; nothing is replaced then.
+        """
+        self._plain, self._is_touching = plain, is_touching
+
+    def begin(self, plan: Plan, workflow: Any) -> None:
+        """Follow the jobs of a call, which begin now. workflow: Snakemake's."""
+        steps = list_steps(workflow.dag.needrun_jobs())
+        printer = Printer(plan, Tracker(steps, is_serial=workflow.local_exec), self.say, self.common_settings)
+        if self._stream.isatty():
+            self._start_screen(printer)
+        if self._screen is None:
+            printer.announce()
+        self._printer = printer
+
+    def _start_screen(self, printer: Printer) -> None:
+        # Imported here because only a terminal needs rich.
+        from howmanygpus.invocation.progress.view import Screen, draw, make_console
+
+        def draw_now(width: int, height: int) -> Any:
+            followers = printer.look()
+            # Events change what is drawn.
+            self.acquire()
+            try:
+                return draw(printer.tracker, followers, width, height)
+            finally:
+                self.release()
+
+        if console := make_console(self._stream, self.common_settings.nocolor):
+            printer.is_live = True
+            self._screen = Screen(console, draw_now, self._lose_screen)
+            self._screen.start()
+
+    def _lose_screen(self, why: str) -> None:
+        self._screen = None
+        self.say(why)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            event = getattr(record, "event", None)
+            if self._printer is None or find_interruption():
+                if event not in HEADERS or self._is_touching():
+                    self._pass_on(record)
+            elif not self._printer.take(event, record) and is_shown(event, record):
+                self._pass_on(record)
+        except BrokenPipeError:
+            raise
+        except Exception:
+            self.handleError(record)
+
+    def _pass_on(self, record: logging.LogRecord) -> None:
+        """Print a message as Snakemake's own handler does."""
+        if self._screen is None:
+            self._plain.handle(record)
+        elif self._plain.filter(record):
+            text = self._plain.format(record)
+            is_colored = isinstance(self._plain, ColorizingTextHandler)
+            self._screen.print(self._plain.decorate(record, text) if is_colored else text)
+
+    def say(self, text: str) -> None:
+        """Print a line of our own."""
+        if self._screen is None:
+            print(text, file=self._stream, flush=True)
+        else:
+            self._screen.print(text)
+
+    def end(self) -> None:
+        """Print all further messages as Snakemake does, because no job runs any more."""
+        printer, self._printer = self._printer, None
+        self._stop_screen()
+        if printer:
+            printer.conclude()
+
+    def _stop_screen(self) -> None:
+        screen, self._screen = self._screen, None
+        if screen:
+            screen.stop()
+
+    def close(self) -> None:
+        self._stop_screen()
+        super().close()
+
+
+def is_shown(event: LogEvent | None, record: logging.LogRecord) -> bool:
+    """Whether a message that is no progress is printed: errors, warnings, and all messages of the project."""
+    is_important = record.levelno >= logging.WARNING or Path(record.pathname).is_relative_to(LIBRARY)
+    return event in ERRORS or (event is None and is_important)
