@@ -38,7 +38,7 @@ def adopt(workflow: Any, logger: logging.Logger) -> "LogHandler | None":
             return None
         registry = LoggerPluginRegistry()
         registry.register_plugin(f"{registry.module_prefix}{NAME}", plugin)
-        handler = registry.get_plugin(NAME).log_handler(settings, None)
+        handler: LogHandler = registry.plugins[NAME].log_handler(settings, None)  # type: ignore[operator]
         handler.take_over(plain, lambda: workflow.touch)
     except (ImportError, AttributeError, TypeError, InvalidPluginException) as error:
         logger.warning(f"Progress is shown by Snakemake's own messages only: {type(error).__name__}: {error}")

@@ -27,6 +27,7 @@ from howmanygpus.study.plan import Plan
 HEADERS = (LogEvent.WORKFLOW_STARTED, LogEvent.RUN_INFO, LogEvent.RESOURCES_INFO)
 """Snakemake's messages about the whole call, before its first job."""
 ERRORS = (LogEvent.ERROR, LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR)
+FAILED_COMMAND = "CalledProcessError in file"
 LIBRARY = Path(__file__).resolve().parents[2]
 
 
@@ -37,12 +38,12 @@ class LogHandler(LogHandlerBase):
 
     def __post_init__(self) -> None:
         self._stream = sys.stdout if self.common_settings.stdout else sys.stderr
-        self._plain: logging.StreamHandler = logging.StreamHandler(self._stream)
+        self._plain = ColorizingTextHandler(self.common_settings.nocolor, self._stream)
         self._is_touching: Callable[[], bool] = lambda: False
         self._printer: Printer | None = None
         self._screen: Any = None
 
-    def take_over(self, plain: logging.StreamHandler, is_touching: Callable[[], bool]) -> None:
+    def take_over(self, plain: ColorizingTextHandler, is_touching: Callable[[], bool]) -> None:
         """Take the place of Snakemake's own handler, which goes on to print what is no progress.
 
         is_touching: whether the call does nothing but touch files; nothing is replaced then.
@@ -84,7 +85,7 @@ class LogHandler(LogHandlerBase):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             event = getattr(record, "event", None)
-            if self._printer is None or find_interruption():
+            if self._printer is None:
                 if event not in HEADERS or self._is_touching():
                     self._pass_on(record)
             elif not self._printer.take(event, record) and is_shown(event, record):
@@ -99,16 +100,14 @@ class LogHandler(LogHandlerBase):
         if self._screen is None:
             self._plain.handle(record)
         elif self._plain.filter(record):
-            text = self._plain.format(record)
-            is_colored = isinstance(self._plain, ColorizingTextHandler)
-            self._screen.print(self._plain.decorate(record, text) if is_colored else text)
+            self._screen.print(self._plain.decorate(record, self._plain.format(record)))
 
-    def say(self, text: str) -> None:
-        """Print a line of our own."""
+    def say(self, text: str, style: str = "") -> None:
+        """Print a line of our own. style: as rich names it, for a terminal."""
         if self._screen is None:
             print(text, file=self._stream, flush=True)
         else:
-            self._screen.print(text)
+            self._screen.print(text, style)
 
     def end(self) -> None:
         """Print all further messages as Snakemake does, because no job runs any more."""
@@ -128,6 +127,12 @@ class LogHandler(LogHandlerBase):
 
 
 def is_shown(event: LogEvent | None, record: logging.LogRecord) -> bool:
-    """Whether a message that is no progress is printed: errors, warnings, and all messages of the project."""
-    is_important = record.levelno >= logging.WARNING or Path(record.pathname).is_relative_to(LIBRARY)
-    return event in ERRORS or (event is None and is_important)
+    """Whether a message that is no progress is printed: errors, warnings, and all messages of the project.
+
+    The command of a failed job is left out, because the event that follows says which job failed and why. After a
+    signal, Snakemake says what it waits for.
+    """
+    if event is None:
+        is_own = Path(record.pathname).is_relative_to(LIBRARY)
+        return is_own or record.levelno >= logging.WARNING or bool(find_interruption())
+    return event in ERRORS and FAILED_COMMAND not in str(record.msg)

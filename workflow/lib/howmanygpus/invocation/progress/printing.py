@@ -1,7 +1,6 @@
 """The lines of a call: one for each run that has ended, each failure, and each stage that is complete."""
 
-import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from snakemake.logging import show_logs
@@ -20,11 +19,9 @@ FOLLOWED = 40
 
 
 class Printer:
-    """Takes Snakemake's events. say: prints a line. is_live: whether a live view shows what is done and what is left."""
+    """Takes Snakemake's events. say: prints a line, in a style of rich. is_live: whether a view shows what is left."""
 
-    def __init__(
-        self, plan: Plan, tracker: Tracker, say: Callable[[str], None], settings: OutputSettingsLoggerInterface
-    ):
+    def __init__(self, plan: Plan, tracker: Tracker, say: Callable[..., None], settings: OutputSettingsLoggerInterface):
         self._plan, self.tracker, self._say, self._settings = plan, tracker, say, settings
         self.is_live = False
         self._followers: dict[str, RunFollower] = {}
@@ -85,7 +82,7 @@ class Printer:
             self._expect()
         took = f", {format_s(ended.seconds)}" if ended.seconds else ""
         if self.is_live:
-            self._say(f"{self.tracker.name(run)}: {ended.words}{took}")
+            self._say(f"{self.tracker.name(run)}: {ended.words}{took}", "" if ended.is_completed else "yellow")
         else:
             self._say(f"{run.path}: {ended.words}{took} [{self.tracker.count(RUNS)}{self._describe_left()}]")
 
@@ -108,7 +105,7 @@ class Printer:
             told = f"Failed: {told}"
         again = "" if record.is_final else "It is tried again."
         if told or again:
-            self._say("\n".join(filter(None, [told, again])))
+            self._say("\n".join(filter(None, [told, again])), "red")
         self._tell_stage(step)
 
     def _tell_stage(self, step: Step) -> None:

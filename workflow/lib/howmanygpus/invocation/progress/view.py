@@ -1,4 +1,4 @@
-"""The live view at the bottom of a terminal, drawn by rich: a line for each stage, and one for each run that goes on."""
+"""The live view at the bottom of a terminal, drawn by rich: a line for each stage and one for each run that goes on."""
 
 import sys
 import threading
@@ -21,7 +21,7 @@ from howmanygpus.invocation.progress.tracking import DONE, RUNNING, Step, Tracke
 POLL_S = 2.0
 """Time between two looks at the files of runs, after each of which the view is drawn again."""
 WIDE = 100
-"""Columns from which the bars have their full length."""
+"""Columns from which bars have their full length, and runs a line each."""
 BAR, NARROW_BAR = 24, 10
 OTHER_LINES = 8
 """Lines of a terminal that are left to the stages and to messages."""
@@ -37,8 +37,13 @@ class Screen:
     def __init__(self, console: Console, draw: Callable[[int, int], RenderableType], fail: Callable[[str], None]):
         self._console, self._draw, self._fail = console, draw, fail
         # What is redirected to a file must not come to the terminal.
-        is_shown = {"redirect_stdout": sys.stdout.isatty(), "redirect_stderr": sys.stderr.isatty()}
-        self._live = Live(console=console, auto_refresh=False, transient=True, **is_shown)
+        self._live = Live(
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=sys.stdout.isatty(),
+            redirect_stderr=sys.stderr.isatty(),
+        )
         self._is_over = threading.Event()
 
     def start(self) -> None:
@@ -60,9 +65,9 @@ class Screen:
                 self.stop()
                 self._fail(f"The progress can no longer be shown: {type(error).__name__}: {error}")
 
-    def print(self, text: str) -> None:
+    def print(self, text: str, style: str = "") -> None:
         """Print above the view. The terminal breaks long lines, so that they can be copied whole."""
-        self._console.print(Text.from_ansi(text), soft_wrap=True)
+        self._console.print(Text.from_ansi(text, style=style), soft_wrap=True)
 
     def stop(self) -> None:
         """Remove the view from the terminal."""
@@ -86,7 +91,7 @@ def draw(tracker: Tracker, followers: Mapping[str, RunFollower], width: int, hei
     """Return the view for a terminal of this size. followers: of the runs that go on, by their paths."""
     now, bar = time.monotonic(), BAR if width >= WIDE else NARROW_BAR
     stages = Table.grid(padding=(0, 2, 0, 0))
-    stages.add_column(no_wrap=True)
+    stages.add_column(no_wrap=True, min_width=max(map(len, tracker.stages), default=0))
     stages.add_column(width=bar)
     stages.add_column(no_wrap=True, overflow="ellipsis")
     for stage in tracker.stages:
@@ -100,11 +105,16 @@ def draw(tracker: Tracker, followers: Mapping[str, RunFollower], width: int, hei
             elif running:
                 words += f": {describe_step(running[0], now)}"
             stages.add_row(Text(stage), ProgressBar(total, done, width=bar), Text(words))
-    return Group(stages, draw_runs(tracker, followers, now, max(1, height - OTHER_LINES)))
+    return Group(stages, draw_runs(tracker, followers, now, width >= WIDE, max(2, height - OTHER_LINES)))
 
 
-def draw_runs(tracker: Tracker, followers: Mapping[str, RunFollower], now: float, most: int) -> RenderableType:
-    """Return a line for each run that goes on, those with devices first. most: the largest number of lines."""
+def draw_runs(
+    tracker: Tracker, followers: Mapping[str, RunFollower], now: float, is_wide: bool, most: int
+) -> RenderableType:
+    """Return a line for each run that goes on, or two on a narrow terminal; those with devices come first.
+
+    most: the largest number of lines.
+    """
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, overflow="ellipsis")
     table.add_column(no_wrap=True, overflow="ellipsis")
@@ -112,11 +122,17 @@ def draw_runs(tracker: Tracker, followers: Mapping[str, RunFollower], now: float
     running = [(step, step.run, followers.get(step.run.path)) for step in tracker.select(RUNS, RUNNING) if step.run]
     found = [(step, run, follower) for step, run, follower in running if follower]
     found.sort(key=lambda each: not each[2].is_started)
-    for step, run, follower in found[:most]:
+    shown = found[: most if is_wide else most // 2]
+    for step, run, follower in shown:
         name = Text(f"  {tracker.name(run)}", style="" if follower.is_started else "dim")
-        table.add_row(name, Text(follower.describe()), Text(describe_clock(now - step.begun_at), style="dim"))
-    if len(running) > len(found[:most]):
-        table.add_row(Text(f"  and {len(running) - len(found[:most])} more", style="dim"))
+        clock = Text(describe_clock(now - step.begun_at), style="dim")
+        if is_wide:
+            table.add_row(name, Text(follower.describe()), clock)
+        else:
+            table.add_row(name, clock)
+            table.add_row(Text(f"    {follower.describe()}"))
+    if len(running) > len(shown):
+        table.add_row(Text(f"  and {len(running) - len(shown)} more", style="dim"))
     return table
 
 
