@@ -99,8 +99,8 @@ class LogHandler(LogHandlerBase):
         """Print a message as Snakemake's own handler does."""
         if self._screen is None:
             self._plain.handle(record)
-        elif self._plain.filter(record):
-            self._screen.print(self._plain.decorate(record, self._plain.format(record)))
+        elif self._plain.filter(record) and (text := self._plain.format(record)):
+            self._screen.print(self._plain.decorate(record, text))
 
     def say(self, text: str, style: str = "") -> None:
         """Print a line of our own. style: as rich names it, for a terminal."""
