@@ -62,7 +62,7 @@ class LogHandler(LogHandlerBase):
 
     def _start_screen(self, printer: Printer) -> None:
         # Imported here because only a terminal needs rich.
-        from howmanygpus.invocation.progress.view import Screen, draw, make_console
+        from howmanygpus.invocation.progress.view import CLUSTER_POLL_S, POLL_S, Screen, draw, make_console
 
         def draw_now(width: int, height: int) -> Any:
             followers = printer.look()
@@ -75,7 +75,8 @@ class LogHandler(LogHandlerBase):
 
         if console := make_console(self._stream, self.common_settings.nocolor):
             printer.is_live = True
-            self._screen = Screen(console, draw_now, self._lose_screen)
+            every_s = POLL_S if printer.tracker.is_serial else CLUSTER_POLL_S
+            self._screen = Screen(console, every_s, draw_now, self._lose_screen)
             self._screen.start()
 
     def _lose_screen(self, why: str) -> None:

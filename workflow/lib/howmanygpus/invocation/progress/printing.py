@@ -15,7 +15,7 @@ from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run
 
 FOLLOWED = 40
-"""Most runs whose files are read while they go on. A terminal has no lines for more."""
+"""Most runs whose events are read at the same time. A terminal has no lines for more."""
 
 
 class Printer:
@@ -36,8 +36,10 @@ class Printer:
 
     def look(self) -> dict[str, RunFollower]:
         """Read what the runs have written since the last time. Return those that are followed, by their paths."""
-        followers = dict(list(self._followers.items())[:FOLLOWED])
-        for follower in followers.values():
+        followers = dict(self._followers)
+        started = [follower for follower in followers.values() if follower.is_started]
+        waiting = [follower for follower in followers.values() if not follower.is_started]
+        for follower in (*waiting, *started[:FOLLOWED]):
             follower.look()
         return followers
 

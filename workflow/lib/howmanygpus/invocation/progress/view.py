@@ -18,7 +18,7 @@ from howmanygpus.invocation.failing import NOT_STARTED, list_logs
 from howmanygpus.invocation.progress.following import RunFollower
 from howmanygpus.invocation.progress.tracking import DONE, RUNNING, Step, Tracker
 
-POLL_S = 2.0
+POLL_S, CLUSTER_POLL_S = 2.0, 5.0
 """Time between two looks at the files of runs, after each of which the view is drawn again."""
 WIDE = 100
 """Columns from which bars have their full length, and runs a line each."""
@@ -34,8 +34,10 @@ class Screen:
     fail: is told what keeps the view from being drawn; the screen then stops by itself.
     """
 
-    def __init__(self, console: Console, draw: Callable[[int, int], RenderableType], fail: Callable[[str], None]):
-        self._console, self._draw, self._fail = console, draw, fail
+    def __init__(
+        self, console: Console, every_s: float, draw: Callable[[int, int], RenderableType], fail: Callable[[str], None]
+    ):
+        self._console, self._every_s, self._draw, self._fail = console, every_s, draw, fail
         # What is redirected to a file must not come to the terminal.
         self._live = Live(
             console=console,
@@ -58,7 +60,7 @@ class Screen:
             self._live.update(view, refresh=True)
 
     def _draw_again(self) -> None:
-        while not self._is_over.wait(POLL_S):
+        while not self._is_over.wait(self._every_s):
             try:
                 self.refresh()
             except Exception as error:
