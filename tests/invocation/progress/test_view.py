@@ -48,7 +48,7 @@ def test_stages_and_runs_are_shown_with_their_state():
     gate, runs, running = render(8, 1, 120, 30)
     assert gate.split()[:2] == ["parity", "gate"] and "observe_parity sleeping_cpu, 0:00, step 3 of 5" in gate
     assert "0 of 8 done; about 8 min left (estimate)" in runs
-    assert running.split() == "sleeping 2 x cpu batch 64 repeat 0 starts 0:00".split()
+    assert running.split() == ["sleeping", "2", "x", "cpu", "batch", "64", "repeat", "0", "starts", "0:00"]
 
 
 @pytest.mark.parametrize(("num_runs", "num_running"), [(1, 1), (40, 1), (40, 30), (500, 100)])

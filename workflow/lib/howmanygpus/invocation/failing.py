@@ -14,7 +14,8 @@ If a job that runs need fails, such as the parity gate, nothing is recorded abou
 each gets an attempt with the status `blocked`, and the last words of that job as the reason. Jobs of the gate and
 searches on which only such runs wait are not started, as they would take minutes in vain.
 
-Snakemake's last message does not say what failed. Here the first failure is known when the call ends.
+Snakemake's last message does not say what failed. Here the first failure is known when the call ends. The event of a
+failed job gets the same words, its `cause`, for the project's own logger, which shows no log of a run.
 
 All of this follows from Snakemake's log events: a filter of its logger sees JOB_STARTED before the jobs are handed
 over, and JOB_ERROR before a logger prints it. A step that ended well but lacks an output has no such event; it is found
@@ -155,7 +156,6 @@ class Failures(logging.Filter):
                 with self._lock:
                     is_final = job.attempt > job.restart_times
                     self.end(job, is_final)
-                    # For the project's own logger, which prints no log; see invocation.progress.
                     told = {"cause": self._name_cause(job), "is_final": is_final, "blocked": set(self._blocked)}
                     vars(record).update(told)
             except Exception as error:
