@@ -162,6 +162,9 @@ def test_a_failed_run_is_explained_once(capsys):
     call.fail(2, second)
     lines = capsys.readouterr().err.splitlines()[1:]
     assert lines == [first, "It is tried again.", first, second]
+    call.log(None, logging.ERROR, f"{RUN.format(1)}: SLURM refused the job", OWN)
+    call.fail(1, f"{RUN.format(1)}: refused: SLURM refused the job; the attempt is kept in there")
+    assert capsys.readouterr().err.splitlines() == [f"{RUN.format(1)}: SLURM refused the job"]
     call.handler.end()
     assert capsys.readouterr().err.startswith("runs: 0 of 2 done, 2 failed, in ")
 
@@ -308,6 +311,15 @@ def test_a_view_that_cannot_be_drawn_is_given_up_and_the_call_goes_on(folder, te
     call.start(1)
     call.finish(1)
     assert "completed, 1,280 images/s" in terminal.read()
+
+
+def test_what_cannot_be_followed_is_printed_as_snakemake_does(capsys):
+    call = Call("train")
+    call.workflow.dag = None
+    call.begin()
+    call.log(None, message="Select jobs to execute...")
+    said, passed = capsys.readouterr().err.splitlines()
+    assert said.startswith("The progress cannot be shown: AttributeError: ") and passed == "Select jobs to execute..."
 
 
 def test_an_end_without_notice_leaves_the_terminal_as_it_was(terminal):

@@ -52,13 +52,19 @@ class LogHandler(LogHandlerBase):
 
     def begin(self, plan: Plan, workflow: Any) -> None:
         """Follow the jobs of a call, which begin now. workflow: Snakemake's."""
-        steps = list_steps(workflow.dag.needrun_jobs())
-        printer = Printer(plan, Tracker(steps, is_serial=workflow.local_exec), self.say, self.common_settings)
-        if self._stream.isatty():
-            self._start_screen(printer)
-        if self._screen is None:
-            printer.announce()
-        self._printer = printer
+        try:
+            steps = list_steps(workflow.dag.needrun_jobs())
+            printer = Printer(plan, Tracker(steps, is_serial=workflow.local_exec), self.say, self.common_settings)
+            if steps and self._stream.isatty():
+                self._start_screen(printer)
+            if self._screen is None:
+                printer.announce()
+        except Exception as error:
+            # The jobs must not be lost for want of a view. Snakemake's own messages follow.
+            self._stop_screen()
+            self.say(f"The progress cannot be shown: {type(error).__name__}: {error}")
+        else:
+            self._printer = printer
 
     def _start_screen(self, printer: Printer) -> None:
         # Imported here because only a terminal needs rich.

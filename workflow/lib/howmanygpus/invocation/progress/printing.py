@@ -100,7 +100,9 @@ class Printer:
         told = record.cause
         if step.run:
             self._followers.pop(step.run.path, None)
-            told = "" if self._last == told else told
+            # The message before may be that of invocation.failing, or SLURM's refusal.
+            said = self._last.removeprefix(f"{step.run.path}: ")
+            told = "" if said != self._last and said in told else told
         elif self._settings.show_failed_logs and not self.is_live and record.log:
             told = "\n".join([f"Failed: {step.job.rule.name}", *show_logs(record.log)])
         else:
