@@ -22,7 +22,7 @@ def folder(tmp_path, monkeypatch):
 def make_steps(num_runs):
     gate = SimpleNamespace(
         rule=SimpleNamespace(name="observe_parity"),
-        wildcards_dict={"cell": "sleeping_cpu"},
+        wildcards_dict={"cell": "network/sleeping_cpu-0123abcd"},
         log=["gate.log"],
         is_group=lambda: False,
     )

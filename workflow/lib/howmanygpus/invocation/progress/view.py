@@ -1,5 +1,6 @@
 """The live view at the bottom of a terminal, drawn by rich: a line for each stage and one for each run that goes on."""
 
+import re
 import sys
 import threading
 import time
@@ -22,10 +23,12 @@ POLL_S, CLUSTER_POLL_S = 2.0, 5.0
 """Time between two looks at the files of runs, after each of which the view is drawn again."""
 WIDE = 100
 """Columns from which bars have their full length, and runs a line each."""
-BAR, NARROW_BAR = 24, 10
+BAR, NARROW_BAR, GAP = 24, 10, 2
 OTHER_LINES = 8
 """Lines of a terminal that are left to the stages and to messages."""
 LOG_BYTES = 2**12
+HASH = re.compile(r"-[0-9a-f]{8}\b")
+"""Part of the names of records that says nothing to a reader."""
 
 
 class Screen:
@@ -91,22 +94,20 @@ def describe_clock(seconds: float) -> str:
 
 def draw(tracker: Tracker, followers: Mapping[str, RunFollower], width: int, height: int) -> RenderableType:
     """Return the view for a terminal of this size. followers: of the runs that go on, by their paths."""
-    now, bar = time.monotonic(), BAR if width >= WIDE else NARROW_BAR
-    stages = Table.grid(padding=(0, 2, 0, 0))
-    stages.add_column(no_wrap=True, min_width=max(map(len, tracker.stages), default=0))
-    stages.add_column(width=bar)
-    stages.add_column(no_wrap=True, overflow="ellipsis")
+    now, bar, title = time.monotonic(), BAR if width >= WIDE else NARROW_BAR, max(map(len, tracker.stages), default=0)
+    stages = Table.grid(padding=(0, GAP, 0, 0))
     for stage in tracker.stages:
         running = tracker.select(stage, RUNNING)
         done, total = len(tracker.select(stage, DONE)), len(tracker.select(stage))
         if stage == RUNS or running or 0 < done < total:
-            words = tracker.count(stage)
+            words = Text(tracker.count(stage))
             if stage == RUNS:
                 left = tracker.estimate_left(sum(follower.is_started for follower in followers.values()))
-                words += f"; about {describe_duration(left)} left (estimate)" if left.seconds else ""
+                words.append(f"; about {describe_duration(left)} left (estimate)" if left.seconds else "")
             elif running:
-                words += f": {describe_step(running[0], now)}"
-            stages.add_row(Text(stage), ProgressBar(total, done, width=bar), Text(words))
+                words.append(f": {describe_step(running[0], now)}")
+            words.truncate(width - title - bar - 3 * GAP, overflow="ellipsis")
+            stages.add_row(Text(stage.ljust(title)), ProgressBar(total, done, width=bar), words)
     return Group(stages, draw_runs(tracker, followers, now, width >= WIDE, max(2, height - OTHER_LINES)))
 
 
@@ -117,7 +118,7 @@ def draw_runs(
 
     most: the largest number of lines.
     """
-    table = Table.grid(padding=(0, 2, 0, 0))
+    table = Table.grid(padding=(0, GAP, 0, 0))
     table.add_column(no_wrap=True, overflow="ellipsis")
     table.add_column(no_wrap=True, overflow="ellipsis")
     table.add_column(no_wrap=True, justify="right")
@@ -140,7 +141,8 @@ def draw_runs(
 
 def describe_step(step: Step, now: float) -> str:
     """Return rule, object and duration of a step that goes on, and the last line of its log."""
-    name = " ".join([step.job.rule.name, *map(str, step.job.wildcards_dict.values())])
+    objects = (HASH.sub("", str(value).rpartition("/")[2]) for value in step.job.wildcards_dict.values())
+    name = " ".join([step.job.rule.name, *objects])
     lines = [line for log in list_logs(step.job) for line in read_end(log, LOG_BYTES).splitlines() if line.strip()]
     said = f", {lines[-1].strip()}" if lines and lines[-1] != NOT_STARTED.strip() else ""
     return f"{name}, {describe_clock(now - step.begun_at)}{said}"
