@@ -107,7 +107,11 @@ def draw(tracker: Tracker, followers: Mapping[str, RunFollower], width: int, hei
             elif running:
                 words.append(f": {describe_step(running[0], now)}")
             words.truncate(width - title - bar - 3 * GAP, overflow="ellipsis")
-            stages.add_row(Text(stage.ljust(title)), ProgressBar(total, done, width=bar), words)
+            stages.add_row(
+                Text(stage.ljust(title)),
+                ProgressBar(total, done, width=bar, complete_style="cyan", finished_style="green"),
+                words,
+            )
     return Group(stages, draw_runs(tracker, followers, now, width >= WIDE, max(2, height - OTHER_LINES)))
 
 
