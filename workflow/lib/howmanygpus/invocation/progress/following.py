@@ -15,7 +15,6 @@ from howmanygpus.files import find_files
 from howmanygpus.measure.host.machine_lock import read_held
 from howmanygpus.paths import ATTEMPTS, JOBS, RUNS
 from howmanygpus.report.metrics import load_metric, name_metric
-from howmanygpus.report.predictions import read_predictions
 from howmanygpus.site.jobs.ledger import HELD_TIME_SUFFIX, RUN
 
 IN_QUEUE, STARTS, WAITS = "in SLURM's queue", "starts", "waits for the machine"
@@ -155,6 +154,9 @@ def read_ended_run(run: str, metric: str) -> EndedRun:
 
 def _compute_quality(folder: Path, metric: str) -> float | None:
     """Return the metric of the last evaluation; None if there was none or it is undefined."""
+    # Imported here because it imports OpenCV, which a call that trains nothing does not need.
+    from howmanygpus.report.predictions import read_predictions
+
     with suppress(OSError, ValueError):
         for last in list(read_predictions(folder / "predictions.npz"))[-1:]:
             return load_metric(metric).compute(last)
