@@ -21,6 +21,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
 from snakemake_interface_logger_plugins.tests import TestLogHandlerBase
 
+from howmanygpus.invocation.dry_run.summary import NOTHING
 from howmanygpus.invocation.progress import handler as plugin
 from howmanygpus.invocation.progress.adopting import NAME, adopt
 from howmanygpus.invocation.progress.handler import LogHandler
@@ -128,7 +129,7 @@ def test_each_run_that_has_ended_is_a_line_with_its_result(folder, capsys):
     call.finish(2)
     call.handler.end()
     begin, first, second, end = capsys.readouterr().err.splitlines()
-    assert begin == "To do: 2 runs"
+    assert begin == "To do: runs: 2"
     assert first.startswith(f"{RUN.format(1)}: completed, 1,280 images/s, loss 0.5, 7 s [1 of 2 done")
     assert second == f"{RUN.format(2)}: diverged: training loss is nan, 7 s [2 of 2 done, 1 without a result]"
     assert end.startswith("runs: 2 of 2 done, 1 without a result, in ")
@@ -142,10 +143,17 @@ def test_other_stages_have_one_line_when_they_are_complete(capsys):
         call.finish(job_id)
     call.handler.end()
     assert capsys.readouterr().err.splitlines() == [
-        "To do: 1 environments, 2 parity gate",
+        "To do: environments: 1, parity gate: 2",
         "environments: 1 of 1 done",
         "parity gate: 2 of 2 done",
     ]
+
+
+def test_a_call_that_has_nothing_to_do_says_so(capsys):
+    call = Call("all")
+    call.begin()
+    call.handler.end()
+    assert capsys.readouterr().err == f"{NOTHING}\n"
 
 
 def test_a_failed_run_is_explained_once(capsys):

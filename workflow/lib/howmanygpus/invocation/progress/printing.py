@@ -7,7 +7,7 @@ from snakemake.logging import show_logs
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.settings import OutputSettingsLoggerInterface
 
-from howmanygpus.invocation.dry_run.summary import RUNS, describe_duration, format_s
+from howmanygpus.invocation.dry_run.summary import NOTHING, RUNS, describe_duration, format_s
 from howmanygpus.invocation.progress.following import EndedRun, RunFollower, read_ended_run
 from howmanygpus.invocation.progress.tracking import RUNNING, WAITING, Step, Tracker
 from howmanygpus.study.durations import RecordedRuns
@@ -44,9 +44,9 @@ class Printer:
         return followers
 
     def announce(self) -> None:
-        counts = [f"{len(self.tracker.select(stage))} {stage}" for stage in self.tracker.stages]
-        if counts:
-            self._say(f"To do: {', '.join(counts)}{self._describe_left()}")
+        """Say how much there is to do."""
+        counts = [f"{stage}: {len(self.tracker.select(stage))}" for stage in self.tracker.stages]
+        self._say(f"To do: {', '.join(counts)}{self._describe_left()}" if counts else NOTHING)
 
     def take(self, event: LogEvent | None, record: Any) -> bool:
         """Print what a message means for the progress of the call; return whether nobody else needs to print it."""
