@@ -62,6 +62,11 @@ def test_runs_at_the_same_time_share_the_rest_and_waits_in_the_queue_do_not_coun
     tracker = make_tracker(*(make_run(repeat=repeat) for repeat in range(1, 6)), is_serial=False)
     do(tracker, clock, 0, 500.0, wall_time_s=10.0)
     assert tracker.estimate_left(num_started=2) == Duration(20.0)
+    tracker.begin(1)
+    clock.now += 100.0
+    assert tracker.estimate_left(num_started=2) == Duration(20.0), "it is in the queue"
+    tracker.steps[1].started_at = clock.now - 4
+    assert tracker.estimate_left(num_started=2) == Duration(18.0)
 
 
 def test_failed_and_blocked_runs_are_counted_and_not_waited_for(clock):

@@ -1,5 +1,6 @@
 """The lines of a call: one for each run that has ended, each failure, and each stage that is complete."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,9 @@ class Printer:
         waiting = [follower for follower in followers.values() if not follower.is_started]
         for follower in (*waiting, *started[:FOLLOWED]):
             follower.look()
+        for step in self.tracker.select(RUNS, RUNNING):
+            if step.run and (found := followers.get(step.run.path)) and found.is_started and not step.started_at:
+                step.started_at = time.monotonic()
         return followers
 
     def announce(self) -> None:

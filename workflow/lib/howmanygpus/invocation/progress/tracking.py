@@ -19,7 +19,11 @@ NAMED_BY = ("study", "variant", "input", "precision", "num_nodes", "repeat")
 
 @dataclass
 class Step:
-    """A job of this call. run: the run that it does; None for another step. is_completed: of a run that is done."""
+    """A job of this call.
+
+    run: the run that it does; None for another step. is_completed: of a run that is done. begun_at, started_at: when
+    Snakemake started or submitted it, and when a run was first seen to have its devices.
+    """
 
     job: Any
     stage: str
@@ -27,6 +31,7 @@ class Step:
     state: str = WAITING
     is_completed: bool = True
     begun_at: float = 0.0
+    started_at: float | None = None
 
 
 def list_steps(jobs: Iterable[Any]) -> dict[int, Step]:
@@ -73,7 +78,7 @@ class Tracker:
 
     def begin(self, job_id: int) -> None:
         if step := self.steps.get(job_id):
-            step.state, step.begun_at = RUNNING, time.monotonic()
+            step.state, step.begun_at, step.started_at = RUNNING, time.monotonic(), None
 
     def fail(self, job_id: int, is_final: bool) -> None:
         if step := self.steps.get(job_id):
@@ -132,7 +137,8 @@ class Tracker:
             if expected.seconds is None:
                 is_complete = False
                 continue
-            elapsed_s = time.monotonic() - step.begun_at if step.state == RUNNING and self.is_serial else 0.0
+            since = step.started_at or (step.begun_at if self.is_serial else None)
+            elapsed_s = time.monotonic() - since if since is not None and step.state == RUNNING else 0.0
             left_s = max(0.0, expected.seconds - elapsed_s)
             seconds, limit_s = (seconds, limit_s + left_s) if expected.is_limit else (seconds + left_s, limit_s)
         at_a_time = max(1, num_started)

@@ -132,7 +132,7 @@ def draw_runs(
     shown = found[: most if is_wide else most // 2]
     for step, run, follower in shown:
         name = Text(f"  {tracker.name(run)}", style="" if follower.is_started else "dim")
-        clock = Text(describe_clock(now - step.begun_at), style="dim")
+        clock = Text(describe_clock(now - (step.started_at or step.begun_at)), style="dim")
         if is_wide:
             table.add_row(name, Text(follower.describe()), clock)
         else:
