@@ -30,15 +30,15 @@ def make_steps(num_runs):
     return {0: Step(gate, "parity gate", None)} | {n: Step(None, "runs", run) for n, run in enumerate(runs, 1)}
 
 
-def render(num_runs, num_running, width, height, is_queued=False):
-    """Return the lines of the view of a call whose first runs go on."""
+def render(num_runs, num_running, width, height, num_queued=0):
+    """Return the lines of the view of a call whose first runs go on, the first of these in SLURM's queue."""
     steps = make_steps(num_runs)
-    tracker, followers = Tracker(steps, is_serial=not is_queued), {}
+    tracker, followers = Tracker(steps, is_serial=True), {}
     tracker.expected = {step.run.path: ExpectedDuration(60.0, "records") for step in steps.values() if step.run}
     for job_id in range(num_running + 1):
         tracker.begin(job_id)
         if run := steps[job_id].run:
-            followers[run.path] = RunFollower(run.path, is_queued)
+            followers[run.path] = RunFollower(run.path, is_queued=job_id <= num_queued)
     screen = Console(file=io.StringIO(), force_terminal=True, width=width, height=height, color_system=None)
     screen.print(draw(tracker, followers, width, height))
     return screen.file.getvalue().splitlines()
@@ -54,11 +54,13 @@ def test_stages_and_runs_are_shown_with_their_state():
 @pytest.mark.parametrize(("num_runs", "num_running"), [(1, 1), (40, 1), (40, 30), (500, 100)])
 @pytest.mark.parametrize(("width", "height"), [(60, 20), (100, 24), (200, 60)])
 def test_no_line_is_too_long_and_none_is_lost(num_runs, num_running, width, height):
-    lines = render(num_runs, num_running, width, height, is_queued=num_running > 1)
+    num_queued = num_running // 3
+    lines = render(num_runs, num_running, width, height, num_queued)
     assert max(map(len, lines)) <= width and len(lines) < height
     shown = sum("sleeping 2 x cpu" in line for line in lines)
     more = [int(line.split()[1]) for line in lines if line.strip().startswith("and ")]
-    assert shown and shown + sum(more) == num_running
+    assert shown and shown + sum(more) + num_queued == num_running
+    assert [line.strip() for line in lines if "queue" in line] == [f"{num_queued} in SLURM's queue"] * bool(num_queued)
     assert f"0 of {num_runs} done" in "".join(lines)
 
 

@@ -61,6 +61,10 @@ class RunFollower:
         self.events = Events()
 
     @property
+    def is_in_queue(self) -> bool:
+        return self._is_queued and self._folder is None
+
+    @property
     def is_started(self) -> bool:
         """Whether the run has its devices."""
         return self._folder is not None and (self._has_machine or self._is_queued)
@@ -103,7 +107,7 @@ class RunFollower:
     def describe(self) -> str:
         """Return in a few words how far the run is."""
         if self._folder is None:
-            return IN_QUEUE if self._is_queued else STARTS
+            return IN_QUEUE if self.is_in_queue else STARTS
         if not self.is_started:
             return WAITS
         events, spec = self.events, self._spec

@@ -16,7 +16,7 @@ from rich.text import Text
 from howmanygpus.invocation.disk import read_end
 from howmanygpus.invocation.dry_run.summary import RUNS, describe_duration
 from howmanygpus.invocation.failing import NOT_STARTED, list_logs
-from howmanygpus.invocation.progress.following import RunFollower
+from howmanygpus.invocation.progress.following import IN_QUEUE, RunFollower
 from howmanygpus.invocation.progress.tracking import DONE, RUNNING, Step, Tracker
 
 POLL_S, CLUSTER_POLL_S = 2.0, 5.0
@@ -118,17 +118,17 @@ def draw(tracker: Tracker, followers: Mapping[str, RunFollower], width: int, hei
 def draw_runs(
     tracker: Tracker, followers: Mapping[str, RunFollower], now: float, is_wide: bool, most: int
 ) -> RenderableType:
-    """Return a line for each run that goes on, or two on a narrow terminal; those with devices come first.
+    """Return a line for each run that goes on, or two on a narrow terminal, and one for all that are in the queue.
 
-    most: the largest number of lines.
+    most: the largest number of lines for the former.
     """
     table = Table.grid(padding=(0, GAP, 0, 0))
     table.add_column(no_wrap=True, overflow="ellipsis")
     table.add_column(no_wrap=True, overflow="ellipsis")
     table.add_column(no_wrap=True, justify="right")
     running = [(step, step.run, followers.get(step.run.path)) for step in tracker.select(RUNS, RUNNING) if step.run]
-    found = [(step, run, follower) for step, run, follower in running if follower]
-    found.sort(key=lambda each: not each[2].is_started)
+    found = [(step, run, follower) for step, run, follower in running if follower and not follower.is_in_queue]
+    in_queue = sum(follower.is_in_queue for _, _, follower in running if follower)
     shown = found[: most if is_wide else most // 2]
     for step, run, follower in shown:
         name = Text(f"  {tracker.name(run)}", style="" if follower.is_started else "dim")
@@ -138,8 +138,10 @@ def draw_runs(
         else:
             table.add_row(name, clock)
             table.add_row(Text(f"    {follower.describe()}"))
-    if len(running) > len(shown):
-        table.add_row(Text(f"  and {len(running) - len(shown)} more", style="dim"))
+    if len(found) > len(shown):
+        table.add_row(Text(f"  and {len(found) - len(shown)} more", style="dim"))
+    if in_queue:
+        table.add_row(Text(f"  {in_queue} {IN_QUEUE}", style="dim"))
     return table
 
 
