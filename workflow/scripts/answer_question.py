@@ -31,7 +31,7 @@ def main() -> None:
     question = Question.of(plan["config"])
     facts = decide(tables["runs"], tables["time_to_accuracy"], question, tables.get("explanations"))
     write_json_atomic(arguments.facts, facts)
-    write_json_atomic(arguments.result, make_result(tables["runs"], facts))
+    write_json_atomic(arguments.result, make_result(tables["runs"], facts, plan))
     details = answer(**tables, decision=decision)
     write_text_atomic(arguments.answer, f"{render(facts, 'answer.txt.jinja')}\n{DETAILS}\n\n{details}")
 
