@@ -210,6 +210,10 @@ class Project:
         assert status == expect, printed[-4000:]
         return printed
 
+    def read_last_log(self) -> str:
+        """Return Snakemake's own log of the last call, which has every job that it began."""
+        return max((self.folder / ".snakemake" / "log").glob("*.log")).read_text()
+
     def planned(self, *arguments: str) -> list[str]:
         """Return the jobs that a call would run now, sorted: names of rules or, for runs, their paths."""
         output = self.snakemake("--dry-run", *LISTED, *arguments)

@@ -115,7 +115,7 @@ def test_a_machine_file_that_does_not_fit_the_nodes_is_refused_before_the_first_
     assert message in project.snakemake("--dry-run")
     output = project.snakemake(expect=1)
     assert message in output and "a node of partition gpu has 8; lower it to 2" in output
-    assert "has been submitted" not in output
+    assert "To do:" not in output, "nothing has started"
 
 
 def test_a_node_on_which_runs_would_fail_stops_the_grid(project):

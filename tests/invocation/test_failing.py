@@ -193,6 +193,18 @@ def test_a_failure_is_explained_when_it_is_logged_and_blocks_once_it_is_final(fo
     assert len(blocked) == 1, "it is recorded once, and another job is unknown"
 
 
+def test_the_event_of_a_failed_run_gets_its_cause_for_the_loggers(folder):
+    write_attempt(folder, "20260102T000000-2", "crashed", "a reason")
+    job = make_job()
+    failures = make_failures(lambda message: None, job)
+    for job.attempt, is_final in ((1, False), (2, True)):
+        job.restart_times = 1
+        record = logging.makeLogRecord({"event": LogEvent.JOB_ERROR, "jobid": 1})
+        failures.filter(record)
+        assert record.cause.startswith(f"{RUN}: crashed: a reason; the attempt is kept in ")
+        assert record.is_final == is_final and record.blocked == set()
+
+
 def test_a_step_that_ended_without_its_output_is_found_when_the_call_ends(folder, gate):
     failures = make_failures(print)
     job = make_job("prepare_arrays")

@@ -44,12 +44,6 @@ def test_a_dry_run_prints_a_summary_and_with_one_option_more_all_jobs(project):
     assert not (project.folder / "results" / "runs").exists()
 
 
-def test_the_summary_says_the_same_with_the_logger_rich(project):
-    project.write_config(small=study(**SMALL))
-    printed = project.snakemake("--dry-run", "--logger", "rich")
-    assert read_stage(printed, "runs")[:2] == ["1", "missing"] and "rule train:" not in printed
-
-
 def test_the_option_quiet_is_respected(project):
     project.write_config(small=study(**SMALL))
     printed = project.snakemake("--dry-run", "--quiet", "rules")

@@ -42,18 +42,17 @@ def test_a_full_disk_is_refused_at_the_start(small_project):
     output = small_project.snakemake(*RUNS, expect=1)
     words = f"{small_project.folder / 'results'}: 16 MiB cannot be written: No space left on device (0.00 of 0.06 GiB"
     assert words in output and "Traceback" not in output, output
-    assert "Select jobs" not in output, "nothing has started"
+    assert "To do:" not in output, "nothing has started"
     small_project.snakemake("--unlock")
     assert small_project.planned_runs() != []
     (small_project.folder / "results" / "filling").unlink()
     small_project.snakemake(*ROWS)
 
 
-@pytest.mark.parametrize("logger", [[], ["--logger", "rich"]], ids=["default", "rich"])
-def test_a_disk_that_fills_up_is_named_and_ends_the_call(small_project, logger):
+def test_a_disk_that_fills_up_is_named_and_ends_the_call(small_project):
     small_project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1], repeats=3))
     small_project.behave(sleeping="wait_for_file")
-    process = small_project.start(*RUNS, *logger, "--retries", "2")
+    process = small_project.start(*RUNS, "--retries", "2")
     deadline = time.monotonic() + 600
     while not any(path.read_text() for path in find_files(small_project.folder / "results", "**/events.jsonl")):
         assert time.monotonic() < deadline

@@ -63,7 +63,7 @@ def test_a_crash_of_the_gate_is_a_failed_job_and_a_verdict_can_be_set_aside(proj
     printed = project.snakemake(*ROWS, expect=1)
     crash = "sleeping, small_cnn, fp32, sgd, on 1 device crashed: RuntimeError: the fake backend was told to crash"
     assert crash in printed
-    assert printed.count("Trying to restart job") == 1, "the job is tried once more"
+    assert printed.count("It is tried again.") == 1, "the job is tried once more"
     parity = project.folder / "results" / "parity"
     assert not list(parity.glob("*/sleeping_*.json")), "a crash leaves no verdict"
     assert {"observe_parity", "check_parity"} <= set(project.planned(*ROWS)), "the next call tries again"

@@ -14,7 +14,8 @@ If a job that runs need fails, such as the parity gate, nothing is recorded abou
 each gets an attempt with the status `blocked`, and the last words of that job as the reason. Jobs of the gate and
 searches on which only such runs wait are not started, as they would take minutes in vain.
 
-Snakemake's last message does not say what failed. Here the first failure is known when the call ends.
+Snakemake's last message does not say what failed. Here the first failure is known when the call ends. The event of a
+failed job gets the same words, its `cause`, for the project's own logger, which shows no log of a run.
 
 All of this follows from Snakemake's log events: a filter of its logger sees JOB_STARTED before the jobs are handed
 over, and JOB_ERROR before a logger prints it. A step that ended well but lacks an output has no such event; it is found
@@ -153,7 +154,10 @@ class Failures(logging.Filter):
         elif event == LogEvent.JOB_ERROR and (job := self._jobs.get(getattr(record, "jobid", -1))):
             try:
                 with self._lock:
-                    self.end(job, is_final=job.attempt > job.restart_times)
+                    is_final = job.attempt > job.restart_times
+                    self.end(job, is_final)
+                    told = {"cause": self._name_cause(job), "is_final": is_final, "blocked": set(self._blocked)}
+                    vars(record).update(told)
             except Exception as error:
                 # The executor must go on, or Snakemake would wait for the job for ever.
                 self._say(f"The failure of {job.rule.name} could not be explained: {type(error).__name__}: {error}")
@@ -198,15 +202,20 @@ class Failures(logging.Filter):
         run = name_run(job)
         return find_new_attempt(run, self._attempts.get(run, set())) if run else None
 
+    def _name_cause(self, job: Any) -> str:
+        """Return what failed and why: how the attempt at a run ended, or the last message in the log of a step."""
+        if found := self._find_attempt(job):
+            return describe_attempt(job, *found)
+        logs = list_logs(job)
+        return f"{job.rule.name} ({', '.join(map(str, logs))}): {read_last_message(logs)}"
+
     def block(self, failed: Any) -> None:
         """Record that no run that waits for a finally failed job can begin, and start nothing that only these need."""
         dag = self._workflow.dag
         for job in failed.jobs if failed.is_group() else [failed]:
             logs = list_logs(job)
             words = f": {read_last_line(logs)}; its log is {logs[-1]}" if logs else ""
-            found = self._find_attempt(job)
-            said = f"{job.rule.name} ({', '.join(map(str, logs))}): {read_last_message(logs)}"
-            self.causes.append(describe_attempt(job, *found) if found else said)
+            self.causes.append(self._name_cause(job))
             reason = f"the step {job.rule.name}, which the run needs, failed{words}"
             waiting = () if name_run(job) else dag.bfs(dag.depending, job)
             blocked = [found for found in waiting if name_run(found)]

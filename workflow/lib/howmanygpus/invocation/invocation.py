@@ -26,6 +26,7 @@ from howmanygpus.invocation.cluster import find_misfits
 from howmanygpus.invocation.disk import find_lack_of_space, list_folders, list_full_disks
 from howmanygpus.invocation.dry_run.printing import summarize_dry_run
 from howmanygpus.invocation.failing import Failures, write_quietly
+from howmanygpus.invocation.progress import adopting
 from howmanygpus.invocation.rules.cluster import ClusterRules
 from howmanygpus.invocation.rules.data import DataRules
 from howmanygpus.invocation.rules.environments import EnvironmentRules
@@ -62,6 +63,7 @@ class Invocation:
         self._workflow, self._logger, self._is_job = workflow, logger, bool(workflow.remote_exec)
         self._is_dry_run = workflow.output_settings.dryrun
         self._shortages: list[str] = []
+        self._progress = adopting.adopt(workflow, logger)
         self._failures = Failures(workflow, logger.error)
         self._fit_into_snakemake()
         self.machine, self.plan = self._plan(config)
@@ -168,6 +170,8 @@ class Invocation:
         if self.machine.submits and workflow.executor_settings:
             every_s = workflow.executor_settings.init_seconds_before_status_checks
             waiting.watch_queue(workflow.scheduler._executor.run_uuid, every_s, warn)
+        if self._progress and not workflow.touch:
+            self._progress.begin(self.plan, workflow)
 
     def succeed(self) -> None:
         """Complete the records, and let another pass follow or tell where the answer is. This is `onsuccess`."""
@@ -190,6 +194,8 @@ class Invocation:
 
     def _end_jobs(self) -> None:
         interrupting.heed_signals()
+        if self._progress:
+            self._progress.end()
         self._logger.removeFilter(self._failures)
         self._settle_attempts()
         complete_and_list_jobs()

@@ -35,6 +35,7 @@ DERIVED_STAGES = ("plan_runs", "write_parity_page", "tabulate_probes")
 """Rules of earlier stages whose jobs make products from the records that exist."""
 NAMED = 20
 """Runs that are named for each reason to do them again."""
+NOTHING = "Nothing to be done: all that this call asks for exists and is up to date."
 LATER, NOT_RUN = "decided later: ", "not run: "
 MAX_REASONS_NAMED = 20
 HEADER = ("stage", "jobs", "why", "expected", "based on")
@@ -164,8 +165,7 @@ class Summary:
     def write(self) -> str:
         not_done = [*describe_unsupported(self._plan), *describe_decisions(self._plan)]
         if not self._jobs:
-            nothing = "Nothing to be done: all that this call asks for exists and is up to date."
-            return "\n".join([nothing, *not_done])
+            return "\n".join([NOTHING, *not_done])
         rows = [HEADER, *map(self._describe_stage, self._jobs)]
         lines = [f"This call would do {sum(map(len, self._jobs.values()))} jobs:", "", *align(rows)]
         lines += ["", self._describe_total(), *self._describe_controls()]
