@@ -7,8 +7,9 @@ import pytest
 
 from answered import make_runs
 from howmanygpus.report.answer.facts import Question, decide
+from howmanygpus.report.tables.explanations import COLUMNS as EXPLANATIONS
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from howmanygpus.report.texts import HEIGHT, WIDTH, render
+from howmanygpus.report.texts import HEIGHT, WIDTH, render_screen
 
 PRICE_PER_S = 0.001
 
@@ -44,7 +45,7 @@ def answer_all(*groups, metric="accuracy", thresholds=(0.9,), **asked):
         evaluations = evaluations.iloc[:0]
     times = compute_time_to_accuracy(runs, evaluations, {"metric": metric, "thresholds": list(thresholds)})
     facts = json.loads(json.dumps(decide(runs, times, Question(**asked)), allow_nan=False))
-    text = render(facts, "answer.txt.jinja")
+    text = render_screen(facts)
     lines = text.splitlines()
     assert len(lines) <= HEIGHT and all(len(line) <= WIDTH for line in lines), text
     return facts["decisions"], text
@@ -123,7 +124,7 @@ def test_what_failed_is_not_recommended_and_a_framework_that_never_worked_is_nam
     decision, text = answer(repeat(around(100)), failed, repeat(around(90), "c", status="failed_parity"))
     assert decision["recommended"]["framework"] == "a"
     assert {"failed", "absent_framework"} <= set(get_doubts(decision))
-    assert "c has no completed run: 3 failed parity." in text
+    assert "c has no completed run: 3 failed parity." in " ".join(text.split())
 
 
 def test_idle_devices_of_a_node_are_paid_for():
@@ -235,15 +236,39 @@ def test_the_best_tier_is_not_recommended_beside_stock():
 def test_the_sentence_of_the_recommended_curve_says_why_no_more_devices():
     runs, evaluations = make_runs(*repeat(around(100)), *repeat(around(90), num_gpus=2), *repeat(around(95), "b", 2))
     times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": [0.9]})
-    same = {"variant": "base", "precision": "fp32", "device": "cpu", "per_device_batch_size": 8}
+    same = {"variant": "base", "precision": "fp32", "device": "cpu", "per_device_batch_size": 8, "loss_frac": 0.5}
     rows = [
         same | {"framework": framework, "num_gpus": num_gpus, "sentence": f"{framework} {num_gpus} loses."}
         for framework, num_gpus in (("b", 2), ("a", 4), ("a", 2), ("a", 1))
     ]
-    facts = decide(runs, times, Question(), pd.DataFrame(rows))
-    assert facts["decisions"][0]["why"] == "a 2 loses."
-    assert "Why no more devices: a 2 loses." in render(facts, "answer.txt.jinja")
-    assert decide(runs, times, Question(), pd.DataFrame(rows[:1]))["decisions"][0]["why"] is None
+    table = pd.DataFrame(rows, columns=EXPLANATIONS)
+    facts = decide(runs, times, Question(), table)
+    assert facts["decisions"][0]["why"] == {"sentence": "a 2 loses.", "remedy": None, "run_next": None}
+    assert "Why no more devices: a 2 loses." in render_screen(facts)
+    assert decide(runs, times, Question(), table[:1])["decisions"][0]["why"] is None
+    ends = table.assign(not_known=["", "", "no run without exchange", ""]).replace("", None)
+    assert decide(runs, times, Question(), ends)["decisions"][0]["why"]["sentence"] == "a 4 loses.", "all of it is known"
+
+
+def test_a_remedy_and_what_would_tell_more_are_never_cut():
+    """The sentence is far too long for a screen."""
+    runs, evaluations = make_runs(*repeat(around(100)), *repeat(around(90), num_gpus=2))
+    times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": [0.9]})
+    row = {"framework": "a", "variant": "base", "precision": "fp32", "device": "cpu", "per_device_batch_size": 8}
+    row |= {"num_gpus": 2, "sentence": "a loses 31 % " * 30, "remedy": "loader_workers: 2 instead of 1"}
+    row |= {"run_next": "diagnose: true", "not_known": "no run without exchange", "loss_frac": 0.3}
+    facts = decide(runs, times, Question(), pd.DataFrame([row], columns=EXPLANATIONS))
+    text = render_screen(facts)
+    assert "31 % a ..." in text or "a ...\n" in text or " ...\n" in text
+    assert "\nRemedy: loader_workers: 2 instead of 1.\n" in text and "Next: diagnose: true\n" in text
+
+
+def test_what_to_run_next_stays_on_one_line():
+    """The names are so long that the line with the command has to be broken."""
+    rows = repeat(around(100), study="a_study_with_quite_a_long_name", disturbed=True)
+    _, text = answer(rows, repeat(around(110), "b", study="a_study_with_quite_a_long_name", disturbed=False))
+    command = ".venv/bin/python workflow/scripts/retry_runs.py --disturbed --study a_study_with_quite_a_long_name"
+    assert any(line.endswith(f"Next: {command}") for line in text.splitlines())
 
 
 def test_precisions_and_inputs_are_named_if_they_vary():
@@ -262,11 +287,20 @@ def test_a_table_has_the_number_of_nodes_if_there_are_several():
     assert ">  4        2      a" in text and "Use 4 x cpu on 2 nodes, a, " in text
 
 
-@pytest.mark.parametrize("status", ["out_of_memory", "unsupported", "missing"])
+@pytest.mark.parametrize("status", ["out_of_memory", "unsupported", "time_limit", "not_run"])
 def test_a_count_on_which_nothing_can_run_is_no_baseline(status):
     decision, _ = answer(repeat([1, 1], status=status), *[repeat(around(50 * 2 / n), num_gpus=n) for n in (2, 4)])
     assert decision["recommended"]["num_gpus"] == 4
     assert [one["efficiency"] for one in decision["counts"]] == [None, pytest.approx(1)]
+
+
+@pytest.mark.parametrize("status", ["crashed", "missing", "failed_parity"])
+def test_a_baseline_without_a_result_is_refused_unless_a_deadline_decides(status):
+    groups = [repeat([1, 1], status=status), *[repeat(around(50 * 2 / n), num_gpus=n) for n in (2, 4)]]
+    decision, _ = answer(*groups)
+    words = status.replace("_", " ")
+    assert decision["refusal"] == f"no result on 1 device, with which more devices are to be compared (2 {words})"
+    assert answer(*groups, deadline_h=1)[0]["recommended"]
 
 
 def test_a_loss_without_thresholds_is_still_better_if_it_is_lower():
@@ -328,7 +362,7 @@ def test_a_deadline_missed_within_the_budget_says_so():
 
 def test_missing_repeats_are_to_be_run_and_not_to_be_planned():
     decision, text = answer([*repeat([100]), *repeat([1, 1], status="missing")], repeat(around(110), "b"))
-    assert {"unfinished", "one_repeat"} <= set(get_doubts(decision)) and "Not done yet: 2 of 6 runs." in text
+    assert {"unfinished", "one_repeat"} <= set(get_doubts(decision)) and "Not done yet: 2 of 6 runs;" in text
     assert "repeats: 3" not in text, "they are planned"
     decision, text = answer([*repeat([100], disturbed=False), *repeat([1, 1], disturbed=True)])
     assert "one_repeat" in get_doubts(decision) and "repeats: 3" not in text, "the disturbed ones are to be repeated"
@@ -338,7 +372,7 @@ def test_stale_runs_that_are_recommended_are_said():
     decision, text = answer(repeat(around(50), "b", stale_because="code"), repeat(around(100)))
     assert decision["recommended"]["framework"] == "b" and decision["doubts"][0]["kind"] == "stale"
     _, text = answer(repeat(around(50), "b", status="stale"), repeat(around(100), run_dir="other"))
-    assert "Use 1 x cpu, a, " in text and "3 runs. Next" in text, "runs without numbers are not named here"
+    assert "Use 1 x cpu, a, " in text and "data: 3 runs. A call" in text, "runs without numbers are not named here"
 
 
 def test_control_runs_are_not_counted_among_the_planned():
@@ -371,11 +405,11 @@ def test_a_screen_has_room_for_any_study():
     ]
     decision, text = answer(*groups)
     assert len(decision["counts"]) == 10 and "6 more numbers of devices, in answer.json" in text
-    assert "more doubts in answer.json" in text
+    assert "more doubts below" in text
     assert next(line for line in text.splitlines() if line.startswith(">")).split()[1] == "512"
     devices = [[row | {"device": f"device{i}"} for row in rows] for i in range(6) for rows in groups[:3]]
     decisions, text = answer_all(*devices)
-    assert len(decisions) == 6 and "more recommendations in answer.json" in text
+    assert len(decisions) == 6 and "more recommendations below" in text
 
 
 def test_a_batch_at_the_edge_is_that_of_the_same_number_of_devices():

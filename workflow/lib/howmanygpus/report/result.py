@@ -25,7 +25,7 @@ KEY = (
     *(name for name in CONFIGURATION if name not in ("device", "placement")),
     "global_batch_size",
 )
-"""What two results are matched by. The device is left out, so that machines can be compared; see choose_key."""
+"""What two results are matched by. The machine is left out, so that machines can be compared; see choose_key."""
 VALUES = ("images_per_s", "train_s", "wall_time_s", "quality_last", "peak_memory_gib", "cost")
 CONSTANT = ("framework_version", "device_model", "driver_version", "manifest_sha256", "parity", "git_commit")
 LEVEL = 0.98
@@ -37,10 +37,13 @@ Result = dict[str, Any]
 
 
 def make_result(planned: pd.DataFrame, facts: dict[str, Any]) -> Result:
-    """Return the result of a study. planned: the table of all its runs; facts: see report.answer.facts."""
+    """Return the result of a study. planned: the table of all its runs; facts: see report.answer.facts.
+
+    Devices of one name and of several models are several machines, each with configurations of its own.
+    """
     runs = planned[is_fair(planned)]
     configurations = []
-    for key, repeats in runs.groupby([*KEY, "device"], sort=False, dropna=False):
+    for (*key, _), repeats in runs.groupby([*KEY, "device", _choose_models(runs)], sort=False, dropna=False):
         done = repeats[repeats["status"] == "completed"]
         configurations.append(
             {name: _plain(value) for name, value in zip([*KEY, "device"], key, strict=True)}
@@ -51,6 +54,13 @@ def make_result(planned: pd.DataFrame, facts: dict[str, Any]) -> Result:
             | {"seeds": [int(seed) for seed in done["seed"]], "disturbed": int(done["disturbed"].eq(True).sum())}
         )
     return {"version": VERSION, "decision": facts, "configurations": configurations}
+
+
+def _choose_models(runs: pd.DataFrame) -> pd.Series:
+    """Return the model of each run's device; of a run that has not started, that of the others if it is the only one."""
+    models = runs["device_model"].groupby(runs["device"])
+    only = models.transform("first").where(models.transform("nunique") == 1)
+    return runs["device_model"].fillna(only).rename("machine")
 
 
 def _plain(value: Any) -> Any:
@@ -123,14 +133,20 @@ def compare(first: Result, second: Result) -> Comparison:
 
 
 def choose_key(first: Result, second: Result) -> tuple[str, ...]:
-    """Return what configurations are matched by: also the device if one of the results has several."""
-    devices = [{one["device"] for one in result["configurations"]} for result in (first, second)]
-    return (*KEY, "device") if max(map(len, devices)) > 1 else KEY
+    """Return what configurations are matched by: also devices or their models if one of the results has several."""
+    rated = [[one for one in result["configurations"] if one["images_per_s"]] for result in (first, second)]
+    names = ("device", "device_model")
+    return (*KEY, *(name for name in names if any(len({_name(one, name) for one in each}) > 1 for each in rated)))
+
+
+def _name(configuration: dict[str, Any], name: str) -> Any:
+    value = configuration[name]
+    return ", ".join(value) if isinstance(value, list) else value
 
 
 def _index(result: Result, names: tuple[str, ...]) -> dict[tuple, list[float]]:
     """Return the rates of each configuration that has some."""
-    known = ((tuple(one[name] for name in names), one["images_per_s"]) for one in result["configurations"])
+    known = ((tuple(_name(one, name) for name in names), one["images_per_s"]) for one in result["configurations"])
     return {key: rates for key, rates in known if rates}
 
 
