@@ -176,11 +176,11 @@ def test_the_answer_names_data_devices_nodes_and_dates():
     rows = [{"framework": "a", "nodes": "node2"}, {"framework": "a", "num_gpus": 2, "nodes": "node1 node3"}]
     text = write_answer(*rows)
     line = find_line(text, "Data:")
-    assert says(line, "digits (arrays)", "1,437 training", "360 test", "8 x 8 pixels", "1 channel", "10 classes")
+    assert says(line, "d (arrays)", "1,437 training", "360 test", "8 x 8 pixels", "1 channel", "10 classes")
     assert "- Devices: 1 and 2 x cpu (AMD EPYC; node1, node2, node3)." in text
     assert "- Runs started from 2026-11-22 21:01 to 2026-11-22 21:01 (UTC)." in text
     text = write_answer({"framework": "a", "status": "unsupported", "started_at": None})
-    assert "Data: digits" in text and "started" not in text and "Devices:" not in text
+    assert "Data: d (arrays)" in text and "started" not in text and "Devices:" not in text
 
 
 def test_runs_whose_losses_leave_the_others_did_other_work():

@@ -103,7 +103,9 @@ def test_the_answer_names_gain_and_cost_of_the_next_batch_size():
     assert found["noise"]["lowest"] == found["noise"]["highest"] == 30
     assert found["noise"]["time_frac"] == pytest.approx(1.8 / 60), "1.8 of 60 s"
     target = describe_batches(tabulate(epochs=EPOCHS | {64: 6}), None)["doubling"]["target"]
-    assert (target["times_images"], target["epochs"]) == (2, [3, 6]) and target["times_time"] == pytest.approx(1.93, abs=0.01)
+    assert (target["times_images"], target["epochs"]) == (2, [3, 6]) and target["times_time"] == pytest.approx(
+        1.93, abs=0.01
+    )
 
 
 def test_a_curve_without_a_knee_has_its_largest_batch_and_one_batch_has_no_curve():

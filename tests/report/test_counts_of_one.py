@@ -16,6 +16,7 @@ from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
 from project import study
 
+
 @pytest.mark.parametrize(("count", "text"), [(0, "0 images"), (1, "1 image"), (2, "2 images")])
 def test_one_is_singular(count, text):
     assert name_count(count, "image") == text

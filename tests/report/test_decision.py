@@ -1,63 +1,14 @@
 """The decision is right about constructed results with a known truth, or refuses for the right reason."""
 
-import json
-
 import pandas as pd
 import pytest
 
 from answered import make_runs
+from decided import answer, answer_all, around, find, get_doubts, priced, repeat
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.tables.explanations import COLUMNS as EXPLANATIONS
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from howmanygpus.report.texts import HEIGHT, WIDTH, render_screen
-
-PRICE_PER_S = 0.001
-
-
-def repeat(seconds, framework="a", num_gpus=1, **changes):
-    """Return rows of runs that take these seconds of training each, at a rate of 1000 images in them."""
-    row = {"framework": framework, "num_gpus": num_gpus, "wall_time_s": 9.0, "run_dir": "r"}
-    return [row | {"train_s": each, "images_per_s": 1000 / each} | changes for each in seconds]
-
-
-def around(seconds, spread=0.02):
-    return [seconds * (1 - spread), seconds, seconds * (1 + spread)]
-
-
-def priced(rows, devices_billed=None):
-    """Add what each run was billed, by device and second until its only evaluation."""
-    for row in rows:
-        cost = PRICE_PER_S * row["train_s"] * (devices_billed or row["num_gpus"])
-        row |= {"cost": cost, "currency": "EUR", "device_hours": 9.0 * row["num_gpus"] / 3600}
-    return rows
-
-
-def answer(*groups, **asked):
-    """Return the only decision about groups of runs, and the text of the first screen."""
-    (decision,), text = answer_all(*groups, **asked)
-    return decision, text
-
-
-def answer_all(*groups, metric="accuracy", thresholds=(0.9,), **asked):
-    """Return all decisions about groups of runs, and the text of the first screen."""
-    runs, evaluations = make_runs(*[row for rows in groups for row in rows])
-    if not thresholds:
-        evaluations = evaluations.iloc[:0]
-    times = compute_time_to_accuracy(runs, evaluations, {"metric": metric, "thresholds": list(thresholds)})
-    facts = json.loads(json.dumps(decide(runs, times, Question(**asked)), allow_nan=False))
-    text = render_screen(facts)
-    lines = text.splitlines()
-    assert len(lines) <= HEIGHT and all(len(line) <= WIDTH for line in lines), text
-    return facts["decisions"], text
-
-
-def find(decision, role):
-    (found,) = [other for other in decision["alternatives"] if role in other["roles"]]
-    return found
-
-
-def get_doubts(decision):
-    return [doubt["kind"] for doubt in decision["doubts"]]
+from howmanygpus.report.texts import render_screen
 
 
 def test_a_clear_winner_is_recommended_with_its_interval():
@@ -114,7 +65,7 @@ def test_only_configurations_of_equal_quality_compete():
     fast, good = repeat(around(50), "b", quality=0.91), repeat(around(100), quality=0.96)
     decision, text = answer(fast, good)
     assert decision["recommended"]["framework"] == "a"
-    assert "unequal_quality" in get_doubts(decision) and "worse by more than 0.01" in text
+    assert "unequal_quality" in get_doubts(decision) and "worse than accuracy 0.96 by more than 0.01: 1 x cpu b x 8 (0.91)" in text
     decision, _ = answer(fast, good, margin=0.06)
     assert decision["recommended"]["framework"] == "b"
 
@@ -247,7 +198,9 @@ def test_the_sentence_of_the_recommended_curve_says_why_no_more_devices():
     assert "Why no more devices: a 2 loses." in render_screen(facts)
     assert decide(runs, times, Question(), table[:1])["decisions"][0]["why"] is None
     ends = table.assign(not_known=["", "", "no run without exchange", ""]).replace("", None)
-    assert decide(runs, times, Question(), ends)["decisions"][0]["why"]["sentence"] == "a 4 loses.", "all of it is known"
+    assert decide(runs, times, Question(), ends)["decisions"][0]["why"]["sentence"] == "a 4 loses.", (
+        "all of it is known"
+    )
 
 
 def test_a_remedy_and_what_would_tell_more_are_never_cut():
@@ -268,7 +221,7 @@ def test_what_to_run_next_stays_on_one_line():
     rows = repeat(around(100), study="a_study_with_quite_a_long_name", disturbed=True)
     _, text = answer(rows, repeat(around(110), "b", study="a_study_with_quite_a_long_name", disturbed=False))
     command = ".venv/bin/python workflow/scripts/retry_runs.py --disturbed --study a_study_with_quite_a_long_name"
-    assert any(line.endswith(f"Next: {command}") for line in text.splitlines())
+    assert any(line.endswith(command) for line in text.splitlines())
 
 
 def test_precisions_and_inputs_are_named_if_they_vary():
@@ -299,7 +252,8 @@ def test_a_baseline_without_a_result_is_refused_unless_a_deadline_decides(status
     groups = [repeat([1, 1], status=status), *[repeat(around(50 * 2 / n), num_gpus=n) for n in (2, 4)]]
     decision, _ = answer(*groups)
     words = status.replace("_", " ")
-    assert decision["refusal"] == f"no result on 1 device, with which more devices are to be compared (2 {words})"
+    said = "nothing on 1 device, with which more are to be compared, completed in all its repeats"
+    assert decision["refusal"] == f"{said} (2 {words})"
     assert answer(*groups, deadline_h=1)[0]["recommended"]
 
 

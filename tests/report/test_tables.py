@@ -20,7 +20,6 @@ from specs import make_spec
 from stored import FIXED, QUALITY, collect, plan_of, store_run, write_attempt
 
 
-
 def test_rates_are_total_over_total_of_the_measured_windows(tmp_path):
     spec = make_spec(global_batch_size=8)
     store_run(tmp_path, "run0", spec, window_s=(1.0, 3.0), host_to_device_gib_per_s=5.5)

@@ -192,7 +192,7 @@ rule answer_question:
         plan="results/plans/{study}.json",
         templates=expand(
             "workflow/report/{template}.jinja",
-            template=["answer", "answer_screen.txt", "answer.txt", "answer.md"],
+            template=["answer", "answer_screen.txt", "answer.txt", "answer.md", "doubts"],
         ),
         tables=expand(
             "results/tables/{{study}}/{table}.tsv",

@@ -13,7 +13,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=Path, nargs="+", required=True, help="folder of each study's answers")
     parser.add_argument("--jobs", type=Path, required=True, help="table of the jobs of all studies")
-    parser.add_argument("--answers", type=Path, nargs="+", required=True, help="files to write, named like the studies'")
+    parser.add_argument(
+        "--answers", type=Path, nargs="+", required=True, help="files to write, named like the studies'"
+    )
     arguments = parser.parse_args()
     bill = add_up_bill(read_table(arguments.jobs)) if len(arguments.studies) > 1 else None
     for path in arguments.answers:

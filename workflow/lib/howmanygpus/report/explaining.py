@@ -34,8 +34,8 @@ DIAGNOSE = "diagnose: true"
 class Place:
     """What a sentence is about.
 
-    line: name of the curve. end, base: rows of `scaling`. asks: whether control runs are to be recommended. drift: of the
-    study's rates.
+    line: name of the curve. end, base: rows of `scaling`. asks: whether control runs are to be recommended. drift: of
+    the study's rates.
     """
 
     line: str

@@ -57,10 +57,10 @@ def make_result(planned: pd.DataFrame, facts: dict[str, Any]) -> Result:
 
 
 def _choose_models(runs: pd.DataFrame) -> pd.Series:
-    """Return the model of each run's device; of a run that has not started, that of the others if it is the only one."""
+    """Return the model of each run's device. A run that has not started has that of the others if they have one."""
     models = runs["device_model"].groupby(runs["device"])
     only = models.transform("first").where(models.transform("nunique") == 1)
-    return runs["device_model"].fillna(only).rename("machine")
+    return runs["device_model"].astype(object).fillna(only).rename("machine")
 
 
 def _plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ Whoever changes a sentence changes a template only. The templates get the functi
 import re
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +80,22 @@ def render_comparison(comparison: Comparison, changes: list[str], first: str, se
 
 def render_proposal(facts: dict[str, Any], suffix: str) -> str:
     """Return the text of a proposal. facts: see report.proposal. suffix: md, tex or txt."""
-    tables: dict[str, Any] = {"plain_table": write_scaling, "markdown_table": write_markdown, "tex_tables": turn_scaling}
+    tables: dict[str, Any] = {
+        "plain_table": write_scaling,
+        "markdown_table": write_markdown,
+        "tex_tables": turn_scaling,
+    }
     return _fill(f"proposal.{suffix}.jinja", is_folded=suffix == "txt", facts=facts, **tables)
 
 
-def _fill(template: str, is_folded: bool = True, **names: Any) -> str:
+def word(kind: str, **facts: Any) -> str:
+    """Return the sentence of a doubt or of a refusal, which is the macro of this name in doubts.jinja."""
+    return getattr(_set_up().get_template("doubts.jinja").module, kind)(**facts)
+
+
+@cache
+def _set_up() -> Environment:
+    """Return the environment of all templates, with the functions that write numbers."""
     environment = Environment(
         loader=FileSystemLoader(FOLDER), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -91,7 +103,11 @@ def _fill(template: str, is_folded: bool = True, **names: Any) -> str:
     named = {each.__name__.removeprefix("write_"): each for each in written}
     environment.globals |= named | {each.__name__: each for each in (name_count, shorten, is_cut)}
     environment.filters |= {"tex": escape_for_tex, "whole": keep_whole, "number": write_number}
-    lines = environment.get_template(template).render(names).splitlines()
+    return environment
+
+
+def _fill(template: str, is_folded: bool = True, **names: Any) -> str:
+    lines = _set_up().get_template(template).render(names).splitlines()
     return "\n".join(_fold(line) if is_folded else line.rstrip() for line in lines) + "\n"
 
 

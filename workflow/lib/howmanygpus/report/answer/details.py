@@ -114,13 +114,13 @@ def _find_ends(moments: pd.Series) -> list[str]:
 def _explain_stale(runs: pd.DataFrame) -> pd.Series:
     """Return why each stale run would be done again."""
     stale = runs[runs["status"].eq("stale") | runs["stale_because"].notna()]
-    return stale["stale_because"].fillna(stale["reason"])
+    return stale["stale_because"].astype(object).fillna(stale["reason"])
 
 
 def count_reasons(runs: pd.DataFrame) -> list[Facts]:
     """Count the runs without a result by status and reason; those that are merely to be done have none."""
     ended = runs[~runs["status"].isin(["completed", MISSING, NOT_RUN, "stale", "running"])]
-    counts = ended.assign(reason=ended["reason"].fillna("")).value_counts(["status", "reason"])
+    counts = ended.assign(reason=ended["reason"].astype(object).fillna("")).value_counts(["status", "reason"])
     return [
         {"status": status, "reason": reason, "num_runs": int(number)} for (status, reason), number in counts.items()
     ]
@@ -164,8 +164,7 @@ def describe_grid(runs: pd.DataFrame, decision: GridDecision) -> Facts:
         "is_cut": bool((runs["status"] == NOT_RUN).any()),
         "repeats_ended": dict(Counter(ended.values())),
         "left_out": [
-            {"status": status, "reason": reason, "num_runs": int(number)}
-            for (status, reason), number in counts.items()
+            {"status": status, "reason": reason, "num_runs": int(number)} for (status, reason), number in counts.items()
         ],
     }
 
@@ -303,4 +302,3 @@ def _describe_order(rows: pd.DataFrame, shown: pd.Series) -> Facts | None:
         "unfair": row["unfair_order"],
         "sure": row["order_changes"].removeprefix("yes").removeprefix(", ") or None,
     }
-

@@ -20,7 +20,8 @@ from howmanygpus.report.equivalence import NO, compare_means
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.published import is_control, is_fair
-from howmanygpus.report.rows import choose_inputs, is_program, name_count
+from howmanygpus.report.rows import choose_inputs, is_program
+from howmanygpus.report.texts import word
 
 WORTH_DOUBLING = 1.5
 """Gain that a doubling of the devices must bring: 75 % efficiency, which centres ask for (CSC, LCRC)."""
@@ -216,27 +217,25 @@ def _pool(groups: Iterable[list[float]]) -> tuple[float, int]:
     return (squares / freedom) ** 0.5 if freedom else 0.0, freedom
 
 
-def _refuse(
-    runs: pd.DataFrame, found: list[Candidate], equal: list[Candidate], is_baseline_needed: bool
-) -> str | None:
+def _refuse(runs: pd.DataFrame, found: list[Candidate], equal: list[Candidate], is_baseline_needed: bool) -> str | None:
     """Say why nothing can be recommended; None if something can. equal: those of equal quality."""
     done = runs[runs["status"] == "completed"]
     if done.empty:
-        return "no run that counts has completed"
+        return word("nothing_completed")
     if not found and done["images_per_s"].isna().all():
-        return f"{name_count(len(done), 'run')} completed without a rate: no step came after the warm-up"
+        return word("no_rate", num_runs=len(done))
     if not found:
-        return "no configuration completed all its repeats with a rate and reached the same target in all of them"
+        return word("no_common_goal")
     if not any(candidate.is_trusted for candidate in equal):
-        return "other work on the machine disturbed every run to choose from, so that their order may be chance"
+        return word("all_disturbed")
     smallest = min(candidate.num_gpus for candidate in equal)
     if not any(candidate.is_trusted for candidate in equal if candidate.num_gpus == smallest):
-        devices = name_count(smallest, "device")
-        return f"nothing sound was measured on {devices}, with which more devices are to be compared"
+        return word("baseline_disturbed", num_gpus=smallest)
     fewer = runs[(runs["num_gpus"] < smallest) & ~runs["status"].isin(("completed", *INFEASIBLE))]
     if is_baseline_needed and len(fewer):
-        devices = name_count(int(fewer["num_gpus"].min()), "device")
-        return f"no result on {devices}, with which more devices are to be compared ({count_statuses(fewer)})"
+        lacking = int(fewer["num_gpus"].min())
+        statuses = count_statuses(runs[runs["num_gpus"] == lacking])
+        return word("baseline_missing", num_gpus=lacking, statuses=statuses)
     return None
 
 
@@ -255,26 +254,22 @@ def _choose(
     pool = trusted
     if question.budget is not None:
         if not all(candidate.costs for candidate in pool):
-            return None, "the budget cannot be compared, because not all costs are known in one currency"
+            return None, word("costs_unknown")
         pool = [candidate for candidate in pool if candidate.price <= question.budget]
         if not pool:
             cheapest = min(trusted, key=lambda candidate: candidate.price)
-            return None, (
-                f"nothing costs at most {question.budget:g} {cheapest.currency}; the cheapest, {cheapest}, "
-                f"costs {cheapest.price:.3g}"
-            )
+            prices = {"currency": cheapest.currency, "cheapest": str(cheapest), "cost": cheapest.price}
+            return None, word("over_budget", budget=question.budget, **prices)
     if question.deadline_h is not None:
         in_time = [each for each in pool if each.walls and np.median(each.walls) / 3600 <= question.deadline_h]
         if not in_time:
             known = [candidate for candidate in pool if candidate.walls]
             if not known:
-                return None, "the wall time of the runs is not known"
+                return None, word("wall_unknown")
             fastest = min(known, key=lambda candidate: np.median(candidate.walls))
-            return None, (
-                f"nothing{' within the budget' * (question.budget is not None)} is done within "
-                f"{question.deadline_h:g} h; the fastest, {fastest}, takes "
-                f"{np.median(fastest.walls) / 3600:.3g} h"
-            )
+            hours, is_within_budget = np.median(fastest.walls) / 3600, question.budget is not None
+            times = {"deadline_h": question.deadline_h, "fastest": str(fastest), "hours": hours}
+            return None, word("too_late", is_within_budget=is_within_budget, **times)
         return min(in_time, key=lambda candidate: (candidate.price, candidate.num_gpus)), None
     return _walk(_choose_by_count(pool), question.worth_doubling), None
 
@@ -334,7 +329,7 @@ def _compare(other: Candidate, chosen: Candidate) -> Facts:
     return {
         "times_faster": other.gain_over(chosen).as_fact(),
         "is_tied": other.is_tied_with(chosen),
-        "times_price": other.price / chosen.price if other.currency == chosen.currency else None,
+        "times_price": other.price / chosen.price if other.currency == chosen.currency and chosen.price else None,
         "quality_difference": difference if np.isfinite(difference) else None,
     }
 

@@ -124,7 +124,8 @@ def describe(
 
     bounds: the table `ceilings`.
 
-    asks: whether the study could have control runs and has none. several: whether it has several curves. drift: of the study's rates.
+    asks: whether the study could have control runs and has none. several: whether it has several curves. drift: of
+    the study's rates.
     """
     row = {name: end[name] for name in (*LINE, "curve", *CONFIGURATION, "baseline_num_gpus", "baseline_num_nodes")}
     row["num_planned"] = end["num_planned"]
