@@ -326,6 +326,14 @@ def test_input_that_bounds_both_ends_bends_no_curve_and_is_named(tmp_path):
     assert row["remedy"] == "loader_workers: 3 instead of 1, for which each device has 4 cores"
 
 
+def test_input_is_named_though_exchange_takes_a_part_of_its_wait(tmp_path):
+    truth = Truth(noise=0.005, worker_s=lambda run: 0.003, exchange_s=lambda run: 0.0005 * run.per_device_batch_size)
+    row = explain(tmp_path, truth)
+    assert row["sentence"].startswith("pytorch_ddp loses nothing") and row["input_frac"] < 0 and row["causes"] == "input"
+    assert "Input takes 5" in row["sentence"] and "and more at the baseline" in row["sentence"]
+    assert row["remedy"].startswith("loader_workers: ")
+
+
 def test_runs_without_evaluation_tell_what_it_costs(tmp_path):
     truth = Truth(startup_s=0.5, evaluation_s=lambda run: 2.3)
     row = explain(tmp_path, truth, Grid(repeats=2))

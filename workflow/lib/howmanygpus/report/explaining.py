@@ -114,8 +114,12 @@ def explain(
 
 
 def find_levels(shares: Mapping[str, Share], shown: list[str]) -> list[str]:
-    """Return the parts that take much of a device's time at both ends, and therefore bend no curve."""
-    levels = {cause: shares[name] for cause, name in LEVELS.items() if name in shares and cause not in shown}
+    """Return the parts that take much of a device's time and are no cause of a loss.
+
+    A part that takes less than at the baseline is shown, and takes its time all the same.
+    """
+    causes = {name for name in shown if shares[name].value > 0} if shares[LOSS].is_shown else set()
+    levels = {cause: shares[name] for cause, name in LEVELS.items() if name in shares and cause not in causes}
     return [cause for cause, level in levels.items() if level.is_shown and level.value >= LEVEL_FRAC]
 
 
@@ -124,7 +128,10 @@ def _describe_levels(place: Place, row: dict, shares: Mapping[str, Share], shown
     for cause in find_levels(shares, shown):
         loader = _describe_loader(row) if cause == "input" else ""
         part = f"{write_share(shares[LEVELS[cause]])} of the time at {place.at}{loader}"
-        text += f" {cause[0].upper()}{cause[1:]} takes {part}, and as much at the baseline, which bends no curve."
+        change = shares[cause].value if cause in shown else 0.0
+        than = "more" if change < 0 else "less" if change > 0 else "as much"
+        bends = "" if change else ", which bends no curve"
+        text += f" {cause[0].upper()}{cause[1:]} takes {part}, and {than} at the baseline{bends}."
     return text
 
 
