@@ -65,7 +65,10 @@ def test_only_configurations_of_equal_quality_compete():
     fast, good = repeat(around(50), "b", quality=0.91), repeat(around(100), quality=0.96)
     decision, text = answer(fast, good)
     assert decision["recommended"]["framework"] == "a"
-    assert "unequal_quality" in get_doubts(decision) and "worse than accuracy 0.96 by more than 0.01: 1 x cpu b x 8 (0.91)" in text
+    assert (
+        "unequal_quality" in get_doubts(decision)
+        and "worse than accuracy 0.96 by more than 0.01: 1 x cpu b x 8 (0.91)" in text
+    )
     decision, _ = answer(fast, good, margin=0.06)
     assert decision["recommended"]["framework"] == "b"
 

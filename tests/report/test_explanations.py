@@ -329,7 +329,9 @@ def test_input_that_bounds_both_ends_bends_no_curve_and_is_named(tmp_path):
 def test_input_is_named_though_exchange_takes_a_part_of_its_wait(tmp_path):
     truth = Truth(noise=0.005, worker_s=lambda run: 0.003, exchange_s=lambda run: 0.0005 * run.per_device_batch_size)
     row = explain(tmp_path, truth)
-    assert row["sentence"].startswith("pytorch_ddp loses nothing") and row["input_frac"] < 0 and row["causes"] == "input"
+    assert (
+        row["sentence"].startswith("pytorch_ddp loses nothing") and row["input_frac"] < 0 and row["causes"] == "input"
+    )
     assert "Input takes 5" in row["sentence"] and "and more at the baseline" in row["sentence"]
     assert row["remedy"].startswith("loader_workers: ")
 

@@ -17,7 +17,6 @@ from howmanygpus.report.metrics import list_metrics, load_metric, macro_auc, nam
 from howmanygpus.report.predictions import Predictions, guess
 from howmanygpus.report.tables import class_auc, datasets
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from messages import says
 from specs import make_spec
 from stored import plan_of, store_run
 

@@ -20,7 +20,6 @@ from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.site.retrying import STARTED
 from howmanygpus.study.largest.search import read_found
 from howmanygpus.study.plan import Plan
-from messages import says
 from project import ROOT, study
 from searched import CPU, found, make_plan
 
