@@ -23,6 +23,7 @@ def test_values_that_are_not_known_are_no_numbers():
     rows = repeat(around(100), quality=0.95)
     rows[0]["images_per_s"], rows[1]["quality"] = None, None
     decision, text = answer(rows, repeat(around(50), "b", quality=float("nan")), thresholds=())
+    assert decision["recommended"]["framework"] == "a", "nobody knows whether b learned anything"
     assert "nan" not in text.lower() and "none" not in text.lower()
     assert "no_quality" in get_doubts(decision) and "No accuracy is known of 1 x cpu b x 8." in join(text)
 
@@ -40,7 +41,8 @@ def test_counts_that_run_out_of_memory_are_said_beside_what_fits():
         repeat([1, 1], status="out_of_memory"), *[repeat(around(100 / n), num_gpus=n) for n in (2, 4)]
     )
     assert decision["recommended"]["num_gpus"] == 4
-    assert "2 runs failed (2 out of memory)" in join(text) and "Use 4 x cpu" in text
+    assert "2 runs failed (2 out of memory); not ranked: 1 x cpu a x 8." in join(text) and "Use 4 x cpu" in text
+    assert "Cheapest" not in text, "it costs the same"
 
 
 def test_a_machine_that_costs_nothing_has_a_price_and_no_ratio_of_prices():
@@ -58,6 +60,7 @@ def test_a_deadline_that_nothing_meets_says_how_long_the_fastest_takes():
     assert decision["alternatives"] == [] and decision["ties"] == []
     assert "nothing is done within 3 h; the fastest, 2 x cpu a x 8, takes 6 h." in join(text)
     assert not any(line.startswith(">") for line in text.splitlines()), "nothing is marked in the table"
+    assert "Next: num_gpus: [1, 2, 4]" in text, "more devices may meet it"
 
 
 def test_a_disturbed_repeat_of_the_baseline_does_not_make_the_speed_up_larger():

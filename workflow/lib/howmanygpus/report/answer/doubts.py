@@ -34,8 +34,9 @@ class Case:
 
     found: all configurations with a result; unequal: those of them whose quality is worse. chosen: the recommended one;
     None without. by_count: the fastest of each device count. guess: the quality of a guess; nan if it is not known.
-    margin: of the quality. worth_doubling: gain that a doubling must bring; None if it decides nothing. cause: see
-    details.read_cause; None if nothing larger was explained.
+    last: the one beyond which more may be asked for, which is the recommended one or, if a deadline is missed, the
+    fastest. margin: of the quality. worth_doubling: gain that a doubling must bring; None if it decides nothing.
+    cause: see details.read_cause; None if nothing larger was explained.
     """
 
     runs: pd.DataFrame
@@ -48,6 +49,7 @@ class Case:
     guess: float
     margin: float
     worth_doubling: float | None
+    last: Candidate | None
     cause: Facts | None
 
     @property
@@ -152,8 +154,8 @@ def _doubt_quality(case: Case) -> Doubts:
     if chosen and chosen.num_lost:
         facts = metric | {"threshold": goal.threshold, "num_lost": chosen.num_lost, "num_repeats": chosen.num_repeats}
         yield "lost_target", facts
-    if case.unequal:
-        worse = {str(each): fmean(each.qualities) for each in case.unequal}
+    if judged := [each for each in case.unequal if each.qualities]:
+        worse = {str(each): fmean(each.qualities) for each in judged}
         equal = [each for each in case.found if each.qualities and each not in case.unequal]
         best = max((fmean(each.qualities) for each in equal), key=lambda quality: sign * quality)
         finite = {name: quality if np.isfinite(quality) else None for name, quality in worse.items()}
@@ -211,8 +213,13 @@ def _doubt_lacking(case: Case) -> Doubts:
             yield "absent_framework", facts
     failed = runs[has_failed(runs["status"]) & is_done]
     if len(failed):
+        names = ["num_gpus", "device", "framework", "per_device_batch_size"]
+        places = failed[names].drop_duplicates().sort_values("num_gpus", kind="stable").itertuples(index=False)
         facts = {"num_runs": len(failed), "statuses": count_statuses(failed), "faster": _list_faster(case, failed)}
-        yield "failed", facts
+        yield (
+            "failed",
+            facts | {"configurations": [f"{count} x {device} {name} x {size}" for count, device, name, size in places]},
+        )
 
 
 def count_statuses(runs: pd.DataFrame) -> dict[str, int]:
@@ -243,11 +250,11 @@ def _doubt_edges(case: Case) -> Doubts:
         yield "cause_unknown", {}, case.cause["run_next"]
     if rates := name_own_rates(runs):
         yield "own_rates", {"rates": rates}
+    measured = sorted(case.by_count)
+    if case.last and len(measured) > 1 and case.last.num_gpus == measured[-1] == runs["num_gpus"].max():
+        yield "edge_of_counts", {}, f"num_gpus: {[*measured, 2 * measured[-1]]}"
     if not chosen:
         return
-    measured = sorted(case.by_count)
-    if len(measured) > 1 and chosen.num_gpus == measured[-1] == runs["num_gpus"].max():
-        yield "edge_of_counts", {}, f"num_gpus: {[*measured, 2 * measured[-1]]}"
     # Under strong scaling other counts have other batches per device.
     same = runs[runs["num_gpus"] == chosen.num_gpus]
     sizes = sorted(int(size) for size in same["per_device_batch_size"].unique())

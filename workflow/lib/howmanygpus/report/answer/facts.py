@@ -26,6 +26,8 @@ from howmanygpus.report.texts import word
 WORTH_DOUBLING = 1.5
 """Gain that a doubling of the devices must bring: 75 % efficiency, which centres ask for (CSC, LCRC)."""
 FACTS_VERSION = 1
+LESS = 0.995
+"""Fraction of a price below which another one is less."""
 INFEASIBLE = ("unsupported", "out_of_memory", "host_out_of_memory", "time_limit", "not_run", "diverged")
 """Statuses of runs on a device count that is too small, too slow or not asked for, so that more are the baseline."""
 
@@ -135,6 +137,9 @@ def _decide_part(
     if refusal is None:
         chosen, refusal = _choose(by_count, trusted, question)
     alternatives = _list_alternatives(chosen, shown, by_count) if chosen else []
+    last = chosen
+    if refusal is not None and question.deadline_h is not None:
+        last = min(trusted, key=lambda each: each.duration, default=None)
     cause = _explain(chosen, explanations) if chosen and explanations is not None else None
     guesses = runs["quality_of_guess"].dropna().astype(float)
     case = Case(
@@ -148,6 +153,7 @@ def _decide_part(
         guess=guesses.iloc[0] if len(guesses) else np.nan,
         margin=question.margin,
         worth_doubling=question.worth_doubling if question.deadline_h is None else None,
+        last=last,
         cause=cause,
     )
     return {
@@ -186,14 +192,14 @@ def _name_first_by_wall(chosen: Candidate, shown: list[Candidate], by_count: dic
 
 
 def _split_by_quality(found: list[Candidate], goal: Goal, margin: float) -> tuple[list[Candidate], list[Candidate]]:
-    """Return the configurations of equal quality, and those that are worse by more than the margin."""
+    """Return the configurations of equal quality, and those that are worse by more than the margin or not judged."""
     judged = [candidate for candidate in found if candidate.qualities]
     if not judged:
         return found, []
     sign = 1 if goal.better == "higher" else -1
     best = max(judged, key=lambda candidate: sign * fmean(candidate.qualities))
     spread, freedom = _pool([candidate.qualities for candidate in judged])
-    worse = []
+    worse = [candidate for candidate in found if not candidate.qualities]
     for candidate in judged:
         difference = sign * (fmean(candidate.qualities) - fmean(best.qualities))
         repeats = len(candidate.qualities), len(best.qualities)
@@ -271,7 +277,12 @@ def _choose(
             times = {"deadline_h": question.deadline_h, "fastest": str(fastest), "hours": hours}
             return None, word("too_late", is_within_budget=is_within_budget, **times)
         return min(in_time, key=lambda candidate: (candidate.price, candidate.num_gpus)), None
-    return _walk(_choose_by_count(pool), question.worth_doubling), None
+    chosen = _walk(_choose_by_count(pool), question.worth_doubling)
+    # Idle devices of a node may make fewer devices dearer.
+    better = [each for each in pool if each.costs and each.price < chosen.price and each.duration < chosen.duration]
+    return min(
+        [each for each in better if not each.is_tied_with(chosen)], key=lambda each: each.price, default=chosen
+    ), None
 
 
 def _walk(by_count: dict[int, Candidate], worth_doubling: float) -> Candidate:
@@ -303,10 +314,10 @@ def _list_alternatives(
 
     Each alternative stands once; the recommended configuration is none of its own.
     """
-    same_price = [each for each in candidates if each.currency == chosen.currency]
+    cheaper = [each for each in candidates if each.price < LESS * chosen.price]
     others = [each for each in candidates if each.num_gpus == chosen.num_gpus and each.series[0] != chosen.series[0]]
     found = {
-        "cheapest": min(same_price, key=lambda each: each.price),
+        "cheapest": min(cheaper, key=lambda each: each.price, default=None),
         "fastest": min(candidates, key=lambda each: each.duration),
         "next framework": min(others, key=lambda each: each.duration, default=None),
         "next doubling": next((each for count, each in by_count.items() if count >= 2 * chosen.num_gpus), None),
