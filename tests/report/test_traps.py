@@ -28,6 +28,15 @@ def test_values_that_are_not_known_are_no_numbers():
     assert "no_quality" in get_doubts(decision) and "No accuracy is known of 1 x cpu b x 8." in join(text)
 
 
+def test_losses_that_are_all_infinite_are_no_quality():
+    rows = [
+        repeat(around(s), name, quality=float("inf"), quality_metric="test_loss") for s, name in ((50, "a"), (60, "b"))
+    ]
+    decision, text = answer(*rows, metric="test_loss", thresholds=())
+    assert decision["refusal"] == "the quality at the end is no finite number for all 2 configurations with a result"
+    assert "disturbed" not in text
+
+
 def test_all_that_failed_is_named_with_its_reason():
     rows = [repeat([1, 1], name, status="crashed", reason=f"{name} broke") for name in "ab"]
     _, text = answer(*rows, repeat([1], "c", status="unsupported", reason="no build for cuda"))

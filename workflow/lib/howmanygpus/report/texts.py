@@ -293,7 +293,8 @@ def turn_scaling(curve: dict[str, Any], facts: dict[str, Any]) -> list[list[list
     If that is too wide for a page, it is cut into several tables, one below the other, with the same first column.
     """
     names, *counts = list_scaling(curve, facts)
-    tables, left = [], 0
+    tables: list[list[list[str]]] = []
+    left = 0
     for column in counts:
         width = max(map(len, column)) + len(GAP)
         if not tables or width > left:

@@ -152,11 +152,12 @@ def _doubt_quality(case: Case) -> Doubts:
     if chosen and chosen.qualities and sign * (fmean(chosen.qualities) - case.guess) <= 0:
         yield "no_better_than_a_guess", metric | {"quality": fmean(chosen.qualities), "guess": case.guess}
     if chosen and chosen.num_lost:
-        facts = metric | {"threshold": goal.threshold, "num_lost": chosen.num_lost, "num_repeats": chosen.num_repeats}
-        yield "lost_target", facts
-    if judged := [each for each in case.unequal if each.qualities]:
+        counts = {"num_lost": chosen.num_lost, "num_repeats": chosen.num_repeats}
+        yield "lost_target", metric | {"threshold": goal.threshold} | counts
+    judged = [each for each in case.unequal if each.qualities]
+    equal = [each for each in case.found if each.qualities and each not in case.unequal]
+    if judged and equal:
         worse = {str(each): fmean(each.qualities) for each in judged}
-        equal = [each for each in case.found if each.qualities and each not in case.unequal]
         best = max((fmean(each.qualities) for each in equal), key=lambda quality: sign * quality)
         finite = {name: quality if np.isfinite(quality) else None for name, quality in worse.items()}
         yield "unequal_quality", metric | {"best": best, "margin": case.margin, "worse": finite}

@@ -232,6 +232,8 @@ def _refuse(runs: pd.DataFrame, found: list[Candidate], equal: list[Candidate], 
         return word("no_rate", num_runs=len(done))
     if not found:
         return word("no_common_goal")
+    if not equal:
+        return word("no_finite_quality", num_configurations=len(found))
     if not any(candidate.is_trusted for candidate in equal):
         return word("all_disturbed")
     smallest = min(candidate.num_gpus for candidate in equal)
