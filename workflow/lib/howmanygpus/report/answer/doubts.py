@@ -36,7 +36,6 @@ class Case:
     None without. by_count: the fastest of each device count. guess: the quality of a guess; nan if it is not known.
     last: the one beyond which more may be asked for, which is the recommended one or, if a deadline is missed, the
     fastest. margin: of the quality. worth_doubling: gain that a doubling must bring; None if it decides nothing.
-    cause: see details.read_cause; None if nothing larger was explained.
     """
 
     runs: pd.DataFrame
@@ -50,7 +49,6 @@ class Case:
     margin: float
     worth_doubling: float | None
     last: Candidate | None
-    cause: Facts | None
 
     @property
     def named(self) -> list[Candidate]:
@@ -247,8 +245,6 @@ def _list_faster(case: Case, failed: pd.DataFrame) -> list[str]:
 def _doubt_edges(case: Case) -> Doubts:
     """What would have to be measured to know more."""
     chosen, runs = case.chosen, case.runs
-    if chosen and case.cause and case.cause["run_next"]:
-        yield "cause_unknown", {}, case.cause["run_next"]
     if rates := name_own_rates(runs):
         yield "own_rates", {"rates": rates}
     measured = sorted(case.by_count)

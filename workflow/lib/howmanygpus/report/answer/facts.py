@@ -154,7 +154,6 @@ def _decide_part(
         margin=question.margin,
         worth_doubling=question.worth_doubling if question.deadline_h is None else None,
         last=last,
-        cause=cause,
     )
     return {
         "goal": {
