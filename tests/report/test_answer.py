@@ -231,3 +231,64 @@ def test_stale_runs_are_counted_by_reason():
     assert facts["details"]["stale"] == {"code": 2, "was run with another seed": 1}
     assert "available" in find_doubt(facts, "stale")
     assert "- Stale, 2 runs: code" in render_answer(facts, "md").splitlines()
+
+
+PLACE = {"series": "a", "num_gpus": 4, "device": "cuda", "num_nodes": 2}
+EVERYTHING = {
+    "controls": {"completed": 4},
+    "ended": [{"status": "out_of_memory", "reason": "too large", "num_runs": 2}] * 8,
+    "stale": {"code": 1},
+    "health": {"n1: hot": 2},
+    "outliers": [PLACE | {"per_device_batch_size": 8, "repeat": 2, "distance": -0.3, "run_dir": "r"}],
+    "trajectories": {"num_compared": 9, "num_apart": 1, "frameworks": ["a"]},
+    "grid": {
+        **{"probes_of": None, "is_cut": True, "repeats_ended": {"precision": 1, "limit": 2, "no_rate": 3}},
+        "left_out": [{"status": "not_run", "reason": "below 0.5", "num_runs": 1}] * 13,
+    },
+    "causes": [{"sentence": "a loses 30 %.", "remedy": "fewer devices", "run_next": None}] * 2,
+    "wall_time": "Of the wall time, 60 % is start-up.",
+    "knees": [
+        PLACE | {"global_batch_size": 64, "is_knee": True, "num_repeats": 3, "lowest": 32, "highest": highest}
+        for highest in (None, 64, 32)
+    ]
+    * 3,
+    "largest": [
+        {"series": "a", "device": "cuda", "largest": size, "taken": taken, "limit": limit, "limit_reason": "it crashed"}
+        for size, taken, limit in ((None, None, "failed"), (48, 40, "memory"), (48, None, "data_set"))
+    ],
+    "placements": [],
+    "independent": {
+        **{"framework": "a", "device": "cuda", "num_gpus": 4, "times_rate": 1.2},
+        **{"slowest_images_per_s": 90.0, "fastest_images_per_s": 120.0},
+    },
+}
+
+
+@pytest.mark.parametrize("suffix", ["txt", "md"])
+def test_every_section_is_written_and_long_lists_are_counted(suffix):
+    facts = make_facts({"framework": "a"})
+    facts["batch_script"] = {"of": "", "path": "results/tables/s/run.sbatch", "text": "#!/bin/bash\n\nsrun a_b\n"}
+    facts["details"] |= EVERYTHING
+    facts["details"]["data"] |= {"left_out": ["Hernia"], "has_remarks": True, "split": "25 %", "num_train_groups": 7}
+    text = render_answer(facts, suffix)
+    words = " ".join(text.split())
+    for said in (
+        *("Control runs, which leave out a part of the work and are not ranked: 4 completed.", "Stale, 1 run: code"),
+        *("Out of memory, 2 runs: too large", "2 more in runs.tsv and health.tsv", "Not in order, 2 runs: n1: hot"),
+        *("repeat 2, -30 % from the median (r)", "differ by more than rounding explains in 1 of 9 runs"),
+        *(
+            "1 configuration until the interval of the median was as narrow as asked for; 2 configurations up to",
+            "below",
+        ),
+        *("Not run: below 0.5 (1 run).", "1 more reason in runs.tsv.", "a loses 30 %. Remedy: fewer devices.", "60 %"),
+        *("64 (32 or more by the spread of the repeats)", "64 (32 to 64 by", "and 3 more in batch_sizes.tsv."),
+        *(
+            "a on cuda: none (failed: it crashed); a on cuda: 48 images (memory; runs take 40)",
+            "is not known: no device",
+        ),
+        *("4 independent runs of a at once", "have 1.20 times the rate", "leaves out 1 label", "remarks on the images"),
+        *("which the workflow split.", "How to run it, as in results/tables/s/run.sbatch", "srun a_b"),
+    ):
+        assert said in words, (said, text)
+    assert ("\nTo run it: sbatch results/tables/s/run.sbatch\n" in text) == (suffix == "txt")
+    assert "\n\n\n" not in text and (suffix == "md" or max(map(len, text.splitlines())) <= 100)
