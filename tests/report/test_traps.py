@@ -62,6 +62,13 @@ def test_a_machine_that_costs_nothing_has_a_price_and_no_ratio_of_prices():
     assert all(other["times_price"] is None for other in decision["alternatives"])
 
 
+def test_what_repeats_do_not_show_to_be_cheaper_is_not_the_cheapest():
+    decision, _ = answer(priced(repeat([90, 100, 110])), priced(repeat([88, 99, 109], "b")))
+    assert all("cheapest" not in other["roles"] for other in decision["alternatives"])
+    decision, _ = answer(priced(repeat(around(100))), priced(repeat(around(60), num_gpus=2)))
+    assert find(decision, "cheapest")["num_gpus"] == 1
+
+
 def test_a_deadline_that_nothing_meets_says_how_long_the_fastest_takes():
     hours = {1: 8, 2: 6}
     groups = [repeat(around(3600 * each), num_gpus=n, wall_s=3600.0 * each) for n, each in hours.items()]

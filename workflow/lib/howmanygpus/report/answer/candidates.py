@@ -101,7 +101,11 @@ class Candidate:
     @property
     def price(self) -> float:
         """Money until the goal if it is known, else device-seconds until it, or for one image."""
-        return median(self.costs) if self.costs else self.duration * self.num_gpus
+        return median(self._prices)
+
+    @property
+    def _prices(self) -> list[float]:
+        return self.costs or [duration * self.num_gpus for duration in self.durations]
 
     def gain_over(self, other: "Candidate") -> Value:
         """How many times faster this configuration is than another."""
@@ -110,6 +114,17 @@ class Candidate:
     def is_tied_with(self, other: "Candidate") -> bool:
         """Whether the repeats cannot tell which of the two is faster."""
         return not are_told_apart(self.durations, other.durations, self.scatter)
+
+    def is_cheaper_than(self, other: "Candidate") -> bool:
+        """Whether this configuration costs less; if both have several repeats, these must tell it."""
+        is_told = min(self.num_repeats, other.num_repeats) == 1
+        return self.price < other.price and (is_told or are_told_apart(self._prices, other._prices, self.scatter))
+
+    def is_done_before(self, other: "Candidate") -> bool:
+        """Whether the repeats tell that the goal is reached earlier, with start-up, first step and evaluation."""
+        if not self.walls or not other.walls:
+            return False
+        return median(self.walls) < median(other.walls) and are_told_apart(self.walls, other.walls, self.scatter)
 
     def __str__(self) -> str:
         nodes = f" on {self.names['num_nodes']} nodes" if self.names["num_nodes"] > 1 else ""

@@ -26,8 +26,6 @@ from howmanygpus.report.texts import word
 WORTH_DOUBLING = 1.5
 """Gain that a doubling of the devices must bring: 75 % efficiency, which centres ask for (CSC, LCRC)."""
 FACTS_VERSION = 1
-LESS = 0.995
-"""Fraction of a price below which another one is less."""
 INFEASIBLE = ("unsupported", "out_of_memory", "host_out_of_memory", "time_limit", "not_run", "diverged")
 """Statuses of runs on a device count that is too small, too slow or not asked for, so that more are the baseline."""
 
@@ -182,12 +180,10 @@ def _decide_part(
 
 def _name_first_by_wall(chosen: Candidate, shown: list[Candidate], by_count: dict[int, Candidate]) -> Facts | None:
     """Return what is done first if start-up, first step and evaluation count; None if it is also fastest otherwise."""
-    known = [each for each in shown if each.walls]
-    first = min(known, key=lambda each: np.median(each.walls), default=None)
+    earlier = [each for each in shown if each.is_done_before(chosen)]
+    first = min(earlier, key=lambda each: np.median(each.walls), default=None)
     fastest = min(shown, key=lambda each: each.duration)
-    if first is None or first is chosen or first is fastest:
-        return None
-    return _describe(first, by_count)
+    return None if first is None or first is fastest else _describe(first, by_count)
 
 
 def _split_by_quality(found: list[Candidate], goal: Goal, margin: float) -> tuple[list[Candidate], list[Candidate]]:
@@ -280,10 +276,9 @@ def _choose(
         return min(in_time, key=lambda candidate: (candidate.price, candidate.num_gpus)), None
     chosen = _walk(_choose_by_count(pool), question.worth_doubling)
     # Idle devices of a node may make fewer devices dearer.
-    better = [each for each in pool if each.costs and each.price < chosen.price and each.duration < chosen.duration]
-    return min(
-        [each for each in better if not each.is_tied_with(chosen)], key=lambda each: each.price, default=chosen
-    ), None
+    faster = [each for each in pool if each.duration < chosen.duration and not each.is_tied_with(chosen)]
+    better = [each for each in faster if each.costs and each.is_cheaper_than(chosen)]
+    return min(better, key=lambda each: each.price, default=chosen), None
 
 
 def _walk(by_count: dict[int, Candidate], worth_doubling: float) -> Candidate:
@@ -315,7 +310,7 @@ def _list_alternatives(
 
     Each alternative stands once; the recommended configuration is none of its own.
     """
-    cheaper = [each for each in candidates if each.price < LESS * chosen.price]
+    cheaper = [each for each in candidates if each.is_cheaper_than(chosen)]
     others = [each for each in candidates if each.num_gpus == chosen.num_gpus and each.series[0] != chosen.series[0]]
     found = {
         "cheapest": min(cheaper, key=lambda each: each.price, default=None),
