@@ -8,6 +8,8 @@
 # make check-gpu   checks a GPU in every framework that a Python of this machine has; docs/gpu.md says how
 # make wheelhouse  fills a folder with the wheels for check-gpu on a machine without a network
 # make compare A=results B=../other-clone/results   compares two results of a study; FAIL_BELOW=0.95 sets the exit status
+# make gallery     checks the results that were sent to gallery/, and writes the page that lists and compares them
+# make export TO=tensorboard   writes the runs for TensorBoard, wandb or mlflow, in results/export/; RESULTS=PATH, STUDY=NAME
 # make adopt FROM=../other-clone   copies another clone's results here, so that none of its runs is repeated
 
 PYTHON ?= python3
@@ -46,7 +48,7 @@ SITE_HAS ?=
 FRAMEWORKS ?=
 STEPS ?=
 
-.PHONY: demo figures test test-frameworks test-all check locks references compare adopt check-gpu wheelhouse
+.PHONY: demo figures test test-frameworks test-all check locks references compare gallery export adopt check-gpu wheelhouse
 
 demo: $(INSTALLED)
 	@# After Ctrl-C some shells would go on with the else branch.
@@ -110,7 +112,14 @@ $(VENV)/bin/snakemake:
 
 compare: $(INSTALLED)
 	@PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/compare_results.py "$(A)" "$(B)" \
-		$(if $(STUDY),--study "$(STUDY)") $(if $(FAIL_BELOW),--fail-below "$(FAIL_BELOW)")
+		$(if $(STUDY),--study "$(STUDY)") $(if $(FAIL_BELOW),--fail-below "$(FAIL_BELOW)") $(if $(RENAME),--rename $(RENAME))
+
+gallery: $(INSTALLED)
+	@PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/list_gallery.py
+
+export: $(INSTALLED)
+	@PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/export_runs.py --to "$(TO)" \
+		$(if $(RESULTS),--results "$(RESULTS)") $(if $(STUDY),--study "$(STUDY)")
 
 adopt:
 	$(CHECK_PYTHON)

@@ -38,7 +38,9 @@ def store_run(results, name, spec, accuracies=(0.4, 0.8), window_s=(2.0, 3.0), s
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(make_run(spec, **changes)))
     window = {"event": "window", "phase": "train", "num_steps": 10, "data_wait_s": 0.5, "loss": 2.0}
-    numbered = [window | {"epoch": 1 + i, "first_step": 1 + 10 * i} for i in range(1 + len(window_s))]
+    numbered = [
+        window | {"epoch": 1 + i, "first_step": 1 + 10 * i, "wall_s": 9.0 * i + 8} for i in range(1 + len(window_s))
+    ]
     steps_s = {s: [slowest_s or s / 10, *[(s - (slowest_s or s / 10)) / 9] * 9] for s in (100.0, *window_s)}
     warmup = {"phase": "warmup", "elapsed_s": 100.0, "steps_s": steps_s[100.0]}
     elapsed = (warmup, *({"elapsed_s": s, "steps_s": steps_s[s]} for s in window_s))

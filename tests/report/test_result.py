@@ -3,39 +3,21 @@
 import json
 import subprocess
 import sys
-from functools import cache
 
 import numpy as np
 import pytest
 
 from answered import make_runs
+from howmanygpus.report.comparison_figure import draw_ratios
+from howmanygpus.report.places import find_places
 from howmanygpus.report.result import compare, find_changes, make_result
+from howmanygpus.report.result_files import ResultError, compare_named, read_result, rename_framework
+from howmanygpus.report.settings_of_runs import describe_settings
+from messages import says
 from project import ROOT
-
-COUNTS, REPEATS = (1, 2), 2
-
-
-@cache
-def make_once(frameworks=("a", "b"), versions="torch 2"):
-    rows = [
-        {"framework": framework, "num_gpus": num_gpus, "per_device_batch_size": size, "framework_version": versions}
-        for framework in frameworks
-        for num_gpus in COUNTS
-        for size in (8, 16)
-        for _ in range(REPEATS)
-    ]
-    runs, _ = make_runs(*rows)
-    return json.dumps(make_result(runs, {}), allow_nan=False)
-
-
-def make(seed, scatter=0.02, slower=None, factor=1.0, **names):
-    """Make the result of a study whose rates scatter; those of the framework `slower` are 10 % lower."""
-    draws, result = np.random.default_rng(seed), json.loads(make_once(**names))
-    for one in result["configurations"]:
-        rate = 100 * one["num_gpus"] ** 0.9 * (1 + one["per_device_batch_size"] / 20) * factor
-        rate *= 0.9 if one["framework"] == slower else 1
-        one["images_per_s"] = [rate * np.exp(scatter * draws.normal()) for _ in one["images_per_s"]]
-    return result
+from resulting import make, make_study
+from specs import make_spec
+from stored import plan_of
 
 
 def name_differences(comparison):
@@ -97,11 +79,24 @@ def test_the_command_tells_and_fails_below_a_ratio(tmp_path):
     assert told.returncode == 0 and "Difference: b is 0.9" in told.stdout
     assert (tmp_path / "made" / "comparison.txt").read_text() in told.stdout
     assert len((tmp_path / "made" / "comparison.tsv").read_text().splitlines()) == 1 + 2 + 8
+    assert all((tmp_path / "made" / f"comparison.{suffix}").stat().st_size for suffix in ("svg", "png"))
     assert call(*paths, "--fail-below", "0.95").returncode == 1
     assert call(*paths, "--fail-below", "0.8").returncode == 0
     (tmp_path / "answer.json").write_text('{"decisions": []}')
     assert "name a file result.json" in call(paths[0], str(tmp_path / "answer.json")).stderr
+    assert "are the same file; name two results" in call(paths[0], paths[0]).stderr
+    renamed = " ".join(call(*paths, "--rename", "b=c").stdout.split())
+    assert says(renamed, "Only in", paths[0], "of b", "Only in", paths[1], "of c")
     assert "has results of these studies: none" in call(paths[0], str(tmp_path / "made")).stderr
+
+
+def test_the_figure_has_a_row_for_each_framework_and_fills_the_marks_of_differences():
+    comparison = compare(make(1), make(2, slower="b"))
+    (axes,) = draw_ratios(comparison).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["b", "a"], "the slowest is at the bottom"
+    drawn = {line.get_xdata()[0]: line.get_markerfacecolor() for line in axes.lines if line.get_markersize() == 8}
+    assert list(drawn) == [each.ratio for each in reversed(comparison.frameworks)]
+    assert [colour == "white" for colour in drawn.values()] == [False, True]
 
 
 def test_few_repeats_are_judged_by_their_own_quantile():
@@ -144,19 +139,128 @@ def test_two_models_of_one_device_name_are_two_machines():
     slow, fast = {"device_model": "old", "images_per_s": 100.0}, {"device_model": "new", "images_per_s": 300.0}
     rows = [{"framework": "a"} | model for model in (slow, slow, fast, fast)]
     missing = {"framework": "a", "num_gpus": 2, "status": "missing", "device_model": None}
-    mixed = make_result(make_runs(*rows, missing)[0], {})
+    mixed = make_study(*rows, missing)
     rates = {tuple(one["device_model"]): one["images_per_s"] for one in mixed["configurations"]}
     assert rates == {("old",): [100, 100], ("new",): [300, 300], (): []}
-    alone = make_result(make_runs(*rows[:2], missing)[0], {})
+    alone = make_study(*rows[:2], missing)
     assert [one["device_model"] for one in alone["configurations"]] == [["old"], []]
     comparison = compare(mixed, alone)
     assert [each.names["device_model"] for each in comparison.configurations] == ["old"]
     assert [each["device_model"] for each in comparison.only_first] == ["new"]
-    moved = make_result(make_runs(*rows[2:])[0], {})
+    moved = make_study(*rows[2:])
     assert len(compare(alone, moved).configurations) == 1, "two machines, each with one model"
 
 
 def test_a_run_that_has_not_started_counts_with_the_only_model():
     rows = [{"framework": "a", "device_model": "old"}, {"framework": "a", "status": "missing", "device_model": None}]
-    (one,) = make_result(make_runs(*rows)[0], {})["configurations"]
+    (one,) = make_study(*rows)["configurations"]
     assert one["num_planned"] == 2 and one["device_model"] == ["old"]
+
+
+def write(folder, text):
+    path = folder / "result.json"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", ("is empty", "name a file result.json")),
+        ("{", ("is no JSON", "line 1", "name a file result.json")),
+        ("[]", ("is no result", "name a file result.json")),
+        ('{"configurations": [], "version": 1}', ("version: 1 is not 2", "available")),
+        ('{"configurations": [], "version": 2}', ("decision", "is missing", "available")),
+    ],
+)
+def test_a_file_that_is_no_result_is_refused_with_what_to_do(tmp_path, text, parts):
+    with pytest.raises(ResultError) as error:
+        read_result(write(tmp_path, text))
+    assert says(str(error.value), tmp_path, *parts)
+
+
+def test_a_value_of_the_wrong_kind_is_named(tmp_path):
+    result = make(1)
+    result["configurations"][1]["images_per_s"] = ["fast"]
+    with pytest.raises(ResultError) as error:
+        read_result(write(tmp_path, json.dumps(result)))
+    assert says(str(error.value), "configurations[1].images_per_s[0]", "fast", "available")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ResultError, match="No such file"):
+        read_result(tmp_path / "result.json")
+
+
+def refuse_pair(first, second):
+    with pytest.raises(ResultError) as error:
+        compare_named(first, second, "A", "B")
+    return str(error.value)
+
+
+def test_two_studies_are_not_compared_and_what_differs_is_named():
+    other = make(2)
+    other["configurations"] = [one | {"dataset": "cifar10"} for one in other["configurations"]]
+    assert says(refuse_pair(make(1), other), "A", "B", "dataset d", "cifar10", "one study")
+
+
+def test_a_renamed_framework_is_named_with_the_remedy_which_works():
+    first, second = make(1, frameworks=("a",)), make(2, frameworks=("z",))
+    assert says(refuse_pair(first, second), "framework a", "z", "RENAME=OLD=NEW")
+    ratio = compare_named(first, rename_framework(second, "z", "a", "B"), "A", "B").frameworks[0]
+    assert ratio.names["framework"] == "a" and ratio.ratio == pytest.approx(1, abs=0.1)
+    with pytest.raises(ResultError, match="B has no framework y; it has z"):
+        rename_framework(second, "y", "a", "B")
+    with pytest.raises(ResultError, match="B already has a framework a; it has a, b"):
+        rename_framework(make(1), "b", "a", "B")
+
+
+def test_the_same_result_twice_and_a_result_without_a_rate_are_refused():
+    assert says(refuse_pair(make(1), make(1)), "A and B are the same result", "name two")
+    nothing = make(2)
+    nothing["configurations"] = [one | {"images_per_s": []} for one in nothing["configurations"]]
+    assert says(refuse_pair(make(1), nothing), "B has no run with a rate", "do its runs")
+
+
+def test_other_settings_of_the_same_configurations_are_named():
+    first, second = make(1), make(2)
+    second["configurations"][0]["settings"] = {"epochs": 3, "optimizer.name": "adam"}
+    assert find_changes(first, second) == ["epochs: default -> 3", "optimizer.name: default -> adam"]
+
+
+def test_a_result_has_medians_with_intervals_and_repeats_at_the_same_places():
+    rows = [{"framework": "a", "images_per_s": rate, "cost": cost} for rate, cost in ((90.0, None), (110.0, 2.0))]
+    (one,) = make_study(*rows)["configurations"]
+    assert (one["images_per_s"], one["cost"], one["seeds"]) == ([90, 110], [None, 2], [1, 1])
+    assert one["summary"]["images_per_s"] == {"median": 100, "low": 90, "high": 110}
+    assert one["summary"]["cost"] == {"median": 2, "low": None, "high": None}
+    assert one["summary"]["peak_memory_gib"] is None
+
+
+def test_a_result_has_the_settings_that_are_not_defaults():
+    spec = make_spec(epochs=7, data_dir="/scratch/ada/images")
+    plan = plan_of(spec) | {"defaults": {"warmup_steps": spec.warmup_steps}}
+    (one,) = make_study({"framework": "a", "run_dir": "results/runs/run0"}, plan=plan)["configurations"]
+    assert one["settings"]["epochs"] == 7 and "optimizer.name" in one["settings"]
+    assert not {"warmup_steps", "data_dir", "repeat", "seed", "strategy"} & set(one["settings"])
+
+
+def test_a_result_names_no_host_no_place_and_no_user():
+    where = {"hostname": "gpu7", "nodes": "gpu7 gpu8", "gpu_uuids": "GPU-0a1b2c3d-1111", "reason": "/home/ada/x"}
+    where |= {"health": "gpu7: /scratch/ada is full", "run_dir": "results/runs/s/a", "status": "completed"}
+    result = make_study(*({"framework": "a"} | where for _ in range(3)))
+    text = json.dumps(result)
+    assert "host 1: ... is full" in text
+    assert not any(secret in text for secret in ("gpu7", "gpu8", "ada", "0a1b2c3d", "results/runs"))
+    assert not list(find_places(result, ("gpu7", "gpu8")))
+
+
+def test_a_program_is_known_by_its_files_and_axes_and_not_by_where_it_is():
+    def describe(**changes):
+        program = {"command": "python /home/ada/t.py", "files": {"/home/ada/t.py": "0" * 64}, "axes": {"size": "large"}}
+        plan = plan_of(make_spec())
+        plan["runs"]["run0"]["spec"]["program"] = program | changes
+        return describe_settings(plan)["results/runs/run0"]["program"]
+
+    assert describe() == describe(command="python3 t.py", files={"t.py": "0" * 64})
+    assert len({describe(), describe(files={"t.py": "1" * 64}), describe(axes={"size": "small"})}) == 3

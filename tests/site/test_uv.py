@@ -1,13 +1,14 @@
 """uv takes packages from where pip is configured to take them, and says so if it finds none there."""
 
 import hashlib
+import re
 import sys
 import zipfile
 
 import pytest
 
 from howmanygpus.site.environments import build
-from howmanygpus.site.environments.uv import install_packages, read_pip_settings, translate
+from howmanygpus.site.environments.uv import compile_requirements, install_packages, read_pip_settings, translate
 
 FILE = """
 [global]
@@ -69,12 +70,12 @@ def test_a_wrong_index_is_named_with_the_place_where_it_is_set(configured, monke
     assert "127.0.0.1:9" in capfd.readouterr().err
 
 
-def write_wheel(folder, name):
+def write_wheel(folder, name, tag="py3-none-any"):
     """Write a wheel without any module, and return its SHA-256."""
-    path, info = folder / f"{name}-1.0-py3-none-any.whl", f"{name}-1.0.dist-info"
+    path, info = folder / f"{name}-1.0-{tag}.whl", f"{name}-1.0.dist-info"
     with zipfile.ZipFile(path, "w") as file:
         file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
         file.writestr(f"{info}/RECORD", "")
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -96,3 +97,27 @@ def test_a_file_that_is_not_the_locked_one_is_not_installed(is_other, configured
     else:
         build.install(configured / "environment", [pins, lock])
         assert "toy==1.0" in build.list_packages(configured / "environment" / "bin" / "python")
+
+
+def make_index(folder, tags):
+    """Make an index that has the package `toy` for some Pythons, and return the wheels' SHA-256."""
+    (folder / "toy").mkdir(parents=True)
+    digests = {f"toy-1.0-{tag}-none-any.whl": write_wheel(folder / "toy", "toy", f"{tag}-none-any") for tag in tags}
+    links = [f'<a href="{wheel}#sha256={digest}">{wheel}</a>' for wheel, digest in digests.items()]
+    (folder / "toy" / "index.html").write_text("".join(links))
+    return set(digests.values())
+
+
+def test_a_lock_has_the_files_for_every_python_though_a_folder_of_this_machine_has_one(configured, monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name)
+    digests = make_index(configured / "all", ["cp311", "cp312", "cp313"])
+    make_index(configured / "own", ["cp311"])
+    addresses = [(configured / name).as_uri() for name in ("all", "own")]
+    lines = ["[global]", f"index-url = {addresses[0]}", f"extra-index-url = {addresses[1]}"]
+    (configured / "pip.conf").write_text("\n".join(lines))
+    pins, lock = configured / "toy.txt", configured / "locks" / "toy.txt"
+    lock.parent.mkdir()
+    pins.write_text("toy==1.0\n")
+    assert compile_requirements([pins], lock, ["--universal", "--python-version", "3.11"])
+    assert set(re.findall("--hash=sha256:([0-9a-f]+)", lock.read_text())) == digests

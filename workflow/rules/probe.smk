@@ -96,7 +96,7 @@ rule measure_allreduce:
 
 
 rule measure_gradient_allreduce:
-    """Measure the all-reduce of as many bytes as a network's gradients have. On one machine it takes a turn as runs do."""
+    """Measure the all-reduce of as many bytes as a network's gradients have, in turn with runs if on one machine."""
     input:
         probe=ancient(cluster.probe_of_device),
         environment=ancient(cluster.allreduce_environment),

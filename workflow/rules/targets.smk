@@ -1,6 +1,6 @@
 """
-Define the targets besides `all`: the targets `available` and `proposal`, and one target per study with its name. A study
-with a list of models is a target of its own name, too, which stands for one study per model.
+Define the targets besides `all`: the targets `available` and `proposal`, and one target per study with its name. A
+study with a list of models is a target of its own name, too, which stands for one study per model.
 """
 
 

@@ -46,7 +46,7 @@ def main() -> None:
     decision = json.loads(arguments.decision.read_text()) if arguments.decision else None
     plan = json.loads(arguments.plan.read_text())
     facts = decide(tables["runs"], times, Question.of(plan["config"]), tables["explanations"])
-    write_json_atomic(arguments.result, make_result(tables["runs"], facts))
+    write_json_atomic(arguments.result, make_result(tables["runs"], facts, plan))
     facts["details"] = describe(**tables, decision=decision, batch_search=search)
     if arguments.batch_script:
         script = write_script(facts["decisions"], plan, arguments.machine)

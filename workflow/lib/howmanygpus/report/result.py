@@ -1,8 +1,9 @@
 """
 The result of a study in one file, and the comparison of two of them: of two machines, versions or dates.
 
-A result has the decision, and each configuration with its raw repeats, machine, versions and parity, so that nothing
-else is needed to compare it. Rates are compared on a logarithmic scale, because a ratio is asked for.
+A result has the decision, and each configuration with its raw repeats, medians and intervals, settings, machine,
+versions and parity, so that nothing else is needed to compare it. It names no host and no place of a file, so that it
+can be published. Rates are compared on a logarithmic scale, because a ratio is asked for.
 """
 
 import math
@@ -16,9 +17,12 @@ import pandas as pd
 
 from howmanygpus.report.answer.names import CONFIGURATION
 from howmanygpus.report.equivalence import compute_t_quantile
+from howmanygpus.report.intervals import median_interval
+from howmanygpus.report.places import hide_hosts, hide_places
 from howmanygpus.report.published import is_fair
+from howmanygpus.report.settings_of_runs import describe_settings
 
-VERSION = 1
+VERSION = 2
 KEY = (
     "dataset",
     "model",
@@ -27,7 +31,14 @@ KEY = (
 )
 """What two results are matched by. The machine is left out, so that machines can be compared; see choose_key."""
 VALUES = ("images_per_s", "train_s", "wall_time_s", "quality_last", "peak_memory_gib", "cost")
-CONSTANT = ("framework_version", "device_model", "driver_version", "manifest_sha256", "parity", "git_commit")
+CONSTANT = (
+    *("framework_version", "device_model", "driver_version", "manifest_sha256", "parity", "git_commit"),
+    *("python_version", "quality_metric", "currency"),
+)
+TEXTS = ("text", "run_next", "sentence", "remedy", "refusal")
+"""Keys of a decision whose values are sentences, which may name hosts."""
+LEFT_OUT = ("run_dirs", "facts")
+"""Keys of a decision that name folders, and what its sentences are made of."""
 LEVEL = 0.98
 """Probability that no framework is said to differ if none does; likewise for the configurations, among themselves."""
 SMALLEST = 0.05
@@ -36,12 +47,14 @@ SMALLEST = 0.05
 Result = dict[str, Any]
 
 
-def make_result(planned: pd.DataFrame, facts: dict[str, Any]) -> Result:
-    """Return the result of a study. planned: the table of all its runs; facts: see report.answer.facts.
+def make_result(planned: pd.DataFrame, facts: dict[str, Any], plan: dict[str, Any] | None = None) -> Result:
+    """Return the result of a study.
 
+    planned: the table of all its runs; facts: see report.answer.facts; plan: content of results/plans/{study}.json,
+    from which the settings come. The values of one repeat stand at the same place of each list.
     Devices of one name and of several models are several machines, each with configurations of its own.
     """
-    runs = planned[is_fair(planned)]
+    runs, settings = planned[is_fair(planned)], describe_settings(plan) if plan else {}
     configurations = []
     for (*key, _), repeats in runs.groupby([*KEY, "device", _choose_models(runs)], sort=False, dropna=False):
         done = repeats[repeats["status"] == "completed"]
@@ -50,10 +63,32 @@ def make_result(planned: pd.DataFrame, facts: dict[str, Any]) -> Result:
             | {"num_planned": len(repeats)}
             | {"statuses": {status: int(n) for status, n in repeats["status"].value_counts().items()}}
             | {name: sorted(set(done[name].dropna().astype(str))) for name in CONSTANT}
-            | {name: [_plain(value) for value in done[name].dropna()] for name in VALUES}
+            | {name: [_plain(value) for value in done[name]] for name in VALUES}
+            | {"summary": {name: _summarize(done[name]) for name in VALUES}}
+            | {"settings": settings.get(repeats["run_dir"].iloc[0], {})}
             | {"seeds": [int(seed) for seed in done["seed"]], "disturbed": int(done["disturbed"].eq(True).sum())}
         )
-    return {"version": VERSION, "decision": facts, "configurations": configurations}
+    hosts = [name for column in ("hostname", "nodes") for names in planned[column].dropna() for name in names.split()]
+    decision = _publish(facts, list(dict.fromkeys(hosts)))
+    return {"version": VERSION, "decision": decision, "configurations": hide_places(configurations)}
+
+
+def _summarize(values: pd.Series) -> dict[str, float] | None:
+    """Return the median of the repeats and its interval, which a single repeat lacks; None without any."""
+    known = values.dropna().astype(float)
+    if known.empty:
+        return None
+    low, high = median_interval(known)
+    return {"median": float(known.median()), "low": _plain(low), "high": _plain(high)}
+
+
+def _publish(facts: Any, hosts: list[str], key: str = "") -> Any:
+    """Return a decision without the folders of runs, and without hosts and places in its sentences."""
+    if isinstance(facts, dict):
+        return {name: _publish(each, hosts, name) for name, each in facts.items() if name not in LEFT_OUT}
+    if isinstance(facts, list):
+        return [_publish(each, hosts, key) for each in facts]
+    return hide_places(hide_hosts(facts, hosts)) if isinstance(facts, str) and key in TEXTS else facts
 
 
 def _choose_models(runs: pd.DataFrame) -> pd.Series:
@@ -134,20 +169,26 @@ def compare(first: Result, second: Result) -> Comparison:
 
 def choose_key(first: Result, second: Result) -> tuple[str, ...]:
     """Return what configurations are matched by: also devices or their models if one of the results has several."""
-    rated = [[one for one in result["configurations"] if one["images_per_s"]] for result in (first, second)]
-    names = ("device", "device_model")
-    return (*KEY, *(name for name in names if any(len({_name(one, name) for one in each}) > 1 for each in rated)))
-
-
-def _name(configuration: dict[str, Any], name: str) -> Any:
-    value = configuration[name]
-    return ", ".join(value) if isinstance(value, list) else value
+    rated = [[one for one in result["configurations"] if any(one["images_per_s"])] for result in (first, second)]
+    several = [
+        name
+        for name in ("device", "device_model")
+        if any(len({_identify(one, (name,)) for one in each}) > 1 for each in rated)
+    ]
+    return (*KEY, *several)
 
 
 def _index(result: Result, names: tuple[str, ...]) -> dict[tuple, list[float]]:
     """Return the rates of each configuration that has some."""
-    known = ((tuple(_name(one, name) for name in names), one["images_per_s"]) for one in result["configurations"])
-    return {key: rates for key, rates in known if rates}
+    known = {_identify(one, names): one["images_per_s"] for one in result["configurations"]}
+    rates = {key: [rate for rate in values if rate] for key, values in known.items()}
+    return {key: values for key, values in rates.items() if values}
+
+
+def _identify(configuration: dict[str, Any], names: tuple[str, ...]) -> tuple:
+    """Return what a configuration is matched by."""
+    values = (configuration[name] for name in names)
+    return tuple(", ".join(value) if isinstance(value, list) else value for value in values)
 
 
 def _pool(groups: Iterable[list[float]]) -> tuple[float, int]:
@@ -195,7 +236,22 @@ def find_changes(first: Result, second: Result) -> list[str]:
         values = [sorted({value for one in each["configurations"] for value in one[name]}) for each in (first, second)]
         if values[0] != values[1]:
             changes.append(f"{name}: {', '.join(values[0]) or 'none'} -> {', '.join(values[1]) or 'none'}")
-    return changes
+    return [*changes, *find_other_settings(first, second)]
+
+
+def find_other_settings(first: Result, second: Result) -> list[str]:
+    """Name the settings in which configurations that both results have differ; one that is not named is the default."""
+    names = choose_key(first, second)
+    changes: dict[str, set[str]] = {}
+    ours, theirs = (
+        {_identify(one, names): one["settings"] for one in result["configurations"]} for result in (first, second)
+    )
+    for key in ours.keys() & theirs.keys():
+        for setting in ours[key].keys() | theirs[key].keys():
+            values = [str(each.get(setting, "default")) for each in (ours[key], theirs[key])]
+            if values[0] != values[1]:
+                changes.setdefault(setting, set()).add(" -> ".join(values))
+    return [f"{setting}: {', '.join(sorted(values))}" for setting, values in sorted(changes.items())]
 
 
 def tabulate(comparison: Comparison) -> list[dict[str, Any]]:

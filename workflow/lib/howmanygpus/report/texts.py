@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from howmanygpus.report.gallery import Entry, Pair
 from howmanygpus.report.result import Comparison
 from howmanygpus.report.rows import name_count
 
@@ -76,6 +77,21 @@ def render_comparison(comparison: Comparison, changes: list[str], first: str, se
     """Return the text about two results. changes: of their circumstances; first, second: what they are called."""
     names: dict[str, Any] = {"comparison": comparison, "changes": changes, "first": first, "second": second}
     return _fill("comparison.txt.jinja", table=write_ratios, **names)
+
+
+def render_gallery(entries: list[Entry], pairs: list[Pair], figures: dict[str, str]) -> str:
+    """Return the page of the gallery in Markdown. figures: the file of each study's figure."""
+    studies = group_by_study(entries)
+    return _fill("gallery.md.jinja", is_folded=False, studies=studies, pairs=pairs, figures=figures)
+
+
+def group_by_study(entries: list[Entry]) -> dict[str, list[Entry]]:
+    """Return the entries of each study, by the heading of the study."""
+    studies: dict[str, list[Entry]] = {}
+    for entry in entries:
+        study, network, dataset = entry.study
+        studies.setdefault(f"{study}: {network}{f' on {dataset}' if dataset else ''}", []).append(entry)
+    return studies
 
 
 def render_proposal(facts: dict[str, Any], suffix: str) -> str:

@@ -34,7 +34,8 @@ def lock(name: str) -> bool:
     with tempfile.TemporaryDirectory() as scratch:
         builder, locked = Path(scratch, "builder"), Path(scratch, path.name)
         if path.exists():
-            locked.write_text(path.read_text())
+            # Versions stay. Hashes are asked for again, because uv would keep those it finds.
+            locked.write_text(HASHES.sub("", path.read_text()))
         options = ["--python-version", ".".join(map(str, newest)) if newest else OLDEST_PYTHON]
         options += ["--python-platform", PLATFORM] if newest else ["--universal"]
         first, _ = split_pins(pins)

@@ -84,10 +84,12 @@ def compile_requirements(pins: list[Path], locked: Path, more: list[str], uv: Uv
     Versions that are in `locked` already are kept. more: further options of `uv pip compile`.
     """
     settings = read_pip_settings(uv.python)
-    # Others lack this machine's folders of wheels, and need not obey its constraints.
-    options, variables = translate(
-        {name: settings[name] for name in settings if name not in ("find-links", "constraint")}
-    )
+    # Others need not obey this machine's constraints, and lack its folders, which may have files for this Python alone:
+    # their hashes would be the only ones in the lock.
+    shared = {name: settings[name] for name in settings if name not in ("find-links", "constraint")}
+    if indexes := shared.get("extra-index-url"):
+        shared["extra-index-url"] = " ".join(each for each in indexes.split() if not each.startswith("file:"))
+    options, variables = translate(shared)
     command = [str(uv.path), "pip", "compile", "--quiet", "--no-config", "--generate-hashes", "--no-header"]
     command += ["--no-annotate", *options, *more, *map(str, pins), "--output-file", str(locked)]
     environment = {"UV_CACHE_DIR": str(resolve_cache_root() / "uv")} | os.environ | variables
