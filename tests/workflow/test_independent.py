@@ -39,8 +39,7 @@ def test_the_slowest_device_counts_and_the_answer_compares(project):
     scaling = read_rows(project, "scaling")
     assert float(scaling["alone"]["images_per_s_median"]) == pytest.approx(2 * rates[1], rel=1e-4)
     answer = project.read("results/tables/small/answer.md")
-    (used,) = [line for line in answer.splitlines() if line.startswith("**Use ")]
-    assert " x cpu, sleeping" in used and "alone" not in used
+    assert " sleeping together | 64 |" in answer and "sleeping alone" not in answer
     assert "2 independent runs of sleeping at once, on one device each, have" in answer
 
 
