@@ -13,9 +13,11 @@ import yaml
 
 import recorded_runs
 from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.report import all_runs
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.published import drop_unfair
+from howmanygpus.report.rows import merge_tables
 from howmanygpus.report.style import save_svg
 from howmanygpus.report.tables import describe_table, list_tables, load_table
 from howmanygpus.site.jobs.ledger import complete_and_list_jobs
@@ -31,15 +33,22 @@ NEED_TRACES = {"traces", "trace_strips"}
 """No recorded run was traced: its trace is larger than the whole set."""
 LEFT_OUT = NEED_CLUSTER | NEED_SEARCH | NEED_TRACES
 SIZE_BYTES = 2_000_000
+TEMPLATES = recorded_runs.ROOT / "workflow" / "report"
 EMPTY_HERE = {"class_auc", "health"}
 """Tables without rows for images with one label each, and on a machine that is in order."""
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    """Make all tables of the recorded studies, and return them with the config, by study."""
+def folder(tmp_path_factory):
+    """Return a folder with the recorded runs."""
     folder = tmp_path_factory.mktemp("recorded")
     recorded_runs.unpack(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recorded(folder):
+    """Make all tables of the recorded studies, and return them with the config, by study."""
     plan = Plan(yaml.safe_load(recorded_runs.CONFIG.read_text()), read_machine(recorded_runs.MACHINE))
     ledger = {str(path): record for path, record in complete_and_list_jobs(folder / "results" / "jobs", folder).items()}
     return {name: (study.config, make_tables(folder, study, ledger)) for name, study in plan.studies.items()}
@@ -85,6 +94,18 @@ def test_every_figure_is_drawn_from_recorded_runs(recorded, tmp_path, name):
         plt.close(figure)
         drawn.append(bool(figure.axes))
     assert any(drawn)
+
+
+def test_the_page_of_all_runs_has_less_than_two_kilobytes_for_each_run(folder, recorded):
+    parts, merged = [folder / "tables" / name / "runs.tsv" for name in recorded], folder / "runs.tsv"
+    merge_tables(parts, merged)
+    timelines = [tables["timelines"] for _, tables in recorded.values()]
+    facts = all_runs.collect(all_runs.read_rows(merged), read_table(merged), timelines, folder)
+    page, empty = (all_runs.render(facts | changes, {}, TEMPLATES) for changes in ({}, {"rows": [], "details": []}))
+    assert len(facts["details"]) == len(read_table(merged)) > 70
+    done = [run for run in facts["details"] if run["values"]["status"] == "completed"]
+    assert all("record" in run and "timeline" in run for run in done)
+    assert len(page) - len(empty) < 2000 * len(facts["details"])
 
 
 def read_archive():

@@ -26,6 +26,7 @@ REPORTING = (
     "draw_figures",
     "draw_preparation",
     "draw_run",
+    "write_all_runs",
     "tabulate_probes",
     "check_parity",
     "write_parity_page",

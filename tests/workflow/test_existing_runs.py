@@ -6,6 +6,7 @@ import json
 import pytest
 
 from howmanygpus.files import find_files
+from messages import says
 from project import Project, study
 from records import make_attempt
 from specs import make_spec
@@ -148,3 +149,10 @@ def test_an_attempt_has_a_timeline_and_a_run_that_was_never_tried_is_named(proje
     (attempt.parent / "events.jsonl").write_text(json.dumps(window))
     project.snakemake(figure)
     assert "20260101T000000-1: out_of_memory, 1 device" in project.read(figure)
+
+
+@pytest.mark.parametrize("name", ["sleeping", f"results/runs/{SLEEPING}", SLEEPING.replace("base", "bse")])
+def test_a_timeline_of_a_misspelt_run_is_refused_with_the_nearest_run(project, name):
+    printed = project.snakemake(f"results/timelines/{name}.svg", expect=1)
+    assert says(printed, f"results/timelines/{name}.svg", "runs.tsv", f"did you mean results/timelines/{SLEEPING}.svg?")
+    assert "Traceback" not in printed and "MissingRuleException" not in printed

@@ -1,51 +1,19 @@
 """The report opens in a browser without errors or network requests, and has the expected content."""
 
-import json
-import shutil
-import subprocess
-
 import pytest
 
+from browsing import needs_chromium, open_page
 from howmanygpus.report.figures import list_figures
 from project import ROOT, RUNS, study
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ADVICE = "cdn.tailwindcss.com should not be used in production"
 """Advice to Snakemake's developers that a script in every report prints. It is no request to the network."""
-QUIET = ("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")
-
-
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium to open the report")
 
 
 @pytest.fixture
 def project(project, prepared):
     project.take_prepared(prepared)
     return project
-
-
-def open_page(page, scratch) -> tuple[str, list[str], list[str]]:
-    """Return the page's content, its lines in the console, and the addresses that it requested.
-
-    Requests of the browser itself are left out: their initiator is not a page.
-    """
-    net_log = scratch / "net.json"
-    command = [
-        CHROMIUM,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        *QUIET,
-        "--enable-logging=stderr",
-    ]
-    command += [f"--user-data-dir={scratch / 'browser'}", f"--log-net-log={net_log}", "--virtual-time-budget=5000"]
-    result = subprocess.run([*command, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=600)
-    assert result.returncode == 0
-    requests = [event.get("params", {}) for event in json.loads(net_log.read_text())["events"]]
-    asked = [request["url"] for request in requests if request.get("initiator", "").startswith(("file", "null"))]
-    remote = [url for url in asked if not url.startswith(("file:", "data:", "blob:"))]
-    return result.stdout, [line for line in result.stderr.splitlines() if ":CONSOLE" in line], remote
 
 
 @needs_chromium
@@ -65,6 +33,7 @@ def test_the_report_opens_without_errors_or_requests(project, tmp_path):
         assert text in content
     assert [line for line in console if ADVICE not in line] == []
     assert requests == []
+    assert '"results/all_runs.html"' in content, "a report that was sent by mail has the page of all runs in itself"
     page = content[content.index('id="app"') :]
     order = ["8 runs planned: 6 completed, 2 crashed", "Data: digits", 'src="data:image/svg+xml;base64,']
     order += ["The same work in every framework"]

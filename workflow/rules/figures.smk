@@ -1,8 +1,9 @@
 """
-Draw figures from tables, by the modules of workflow/lib/howmanygpus/report/figures/.
+Draw figures from tables, by the modules of workflow/lib/howmanygpus/report/figures/, and write the page of all runs.
 
-INPUTS   results/tables/{study}/
+INPUTS   results/tables/{study}/, results/tables/
 OUTPUTS  results/figures/{study}/{figure}.svg and .png
+         results/all_runs.html (a table of all runs to sort and filter, with the record of each)
 """
 
 # All figures that every study has are drawn by one rule, because starting a process takes longer than a figure.
@@ -62,5 +63,38 @@ rule draw_run:
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/draw_run.py \
             --record {params.record:q} \
             --figure {output.figure:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule write_all_runs:
+    """Write the page of all runs. It reads the records of the runs in the table, which changes if they do."""
+    input:
+        runs="results/tables/runs.tsv",
+        scaling="results/tables/scaling.tsv",
+        timelines=expand("results/tables/{study}/timelines.tsv", study=PLAN.studies),
+        template="workflow/report/all_runs.html.jinja",
+        included=expand("workflow/report/all_runs.{suffix}", suffix=["css", "js"]),
+    output:
+        page=report(
+            "results/all_runs.html",
+            caption="../report/all_runs.rst",
+            category="All runs",
+            labels={"page": "Every run, with its record and a figure of all rates"},
+        ),
+    log:
+        "results/logs/write_all_runs.log",
+    localrule: True
+    params:
+        code=hash_script("write_all_runs"),
+        templates=subpath(input.template, parent=True),
+    shell:
+        r"""
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_all_runs.py \
+            --runs {input.runs:q} \
+            --scaling {input.scaling:q} \
+            --timelines {input.timelines:q} \
+            --templates {params.templates:q} \
+            --page {output.page:q} \
             >{log:q} 2>&1
         """

@@ -68,6 +68,8 @@ class Invocation:
         deciding.apply_decisions(self.plan, is_job=self._is_job)
         self._describe(config)
         self._make_rules()
+        if not self._is_job and (wrong := self.products.find_wrong_timelines(sys.argv)):
+            sys.exit("\n".join(f"snakemake: {message}" for message in wrong))
         if workflow.is_main_process:
             self._warn()
         if self._is_dry_run:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from howmanygpus.files import atomic_path
-from howmanygpus.paths import FIGURES, TABLES
+from howmanygpus.paths import ATTEMPTS, FIGURES, RUNS, TABLES
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
@@ -25,6 +25,18 @@ COUNTS = {"parity": {"nodes"}}
 def read_table(path: Path) -> pd.DataFrame:
     texts = dict.fromkeys(set(TEXTS) - COUNTS.get(Path(path).stem, set()), str)
     return pd.read_csv(path, sep="\t", keep_default_na=False, na_values=[""], dtype=texts)
+
+
+def find_record(run: str, results: Path = Path()) -> Path | None:
+    """Return the record of a run, or of the last attempt at it, below a folder that holds `results/`; None without any.
+
+    run: its path below results/runs/.
+    """
+    record = RUNS / run / "run.json"
+    if (results / record).exists():
+        return record
+    attempts = sorted((results / ATTEMPTS / run).glob("*/attempt.json"))
+    return attempts[-1].relative_to(results) if attempts else None
 
 
 TOGETHER = "All studies, with each shared job counted once:"

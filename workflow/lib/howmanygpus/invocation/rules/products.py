@@ -1,15 +1,20 @@
 """Lists the products of the workflow, and the inputs of tables, figures and the report."""
 
+import difflib
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from howmanygpus.files import sha256_of_file
+from howmanygpus.paths import ATTEMPTS, RUNS
+from howmanygpus.report.files import find_record
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.published import list_files, list_published_columns
 from howmanygpus.study.runs import Run
 from howmanygpus.study.study import Study
 
-ANSWER = "answer.txt"
+ANSWER, ALL_RUNS = "answer.txt", "results/all_runs.html"
+TIMELINE = re.compile(r"results/timelines/(?P<run>.+)\.svg")
 
 
 class ProductRules:
@@ -91,11 +96,34 @@ class ProductRules:
         """Return the record of a run, or of the last attempt at it. The wildcard is `run`. It is no input, so that
         nothing is trained for it.
         """
-        record, attempts = Path("results/runs", wildcards.run, "run.json"), Path("results/attempts", wildcards.run)
-        found = [*sorted(attempts.glob("*/attempt.json")), *([record] if record.exists() else [])]
-        if not found:
-            raise ValueError(f"results/timelines/{wildcards.run}.svg: {record} does not exist; do the run first")
-        return str(found[-1])
+        if not (found := find_record(wildcards.run)):
+            raise ValueError(self.explain_lack(wildcards.run))
+        return str(found)
+
+    def find_wrong_timelines(self, targets: Iterable[str]) -> list[str]:
+        """Return a message for each target that is the timeline of a run that does not exist."""
+        named = [match["run"] for target in targets if (match := TIMELINE.fullmatch(target))]
+        return [self.explain_lack(run) for run in named if not find_record(run)]
+
+    def explain_lack(self, run: str) -> str:
+        """Return why a run has no timeline, with the remedy."""
+        target, planned = f"results/timelines/{run}.svg", self._plan.runs.get(run)
+        if planned and planned.unsupported:
+            return f"{target}: the run has nothing to draw, because it is unsupported: {planned.unsupported}"
+        lack = f"{target}: results/runs/{run}/run.json does not exist, and results/attempts/ has no attempt at it"
+        if planned:
+            return f"{lack}; do the run first, by the target results/runs/{run}/run.json"
+        existing = {path.parent.relative_to(RUNS).as_posix() for path in RUNS.glob("*/*/*/*/run.json")}
+        existing |= {
+            path.parents[1].relative_to(ATTEMPTS).as_posix() for path in ATTEMPTS.glob("*/*/*/*/*/attempt.json")
+        }
+        if not existing:
+            return f"{lack}; no run was done yet"
+        nearest = difflib.get_close_matches(run, sorted(existing), n=1, cutoff=0)[0]
+        return (
+            f"{lack}. A run is named by its run_dir in results/tables/runs.tsv, without results/runs/; "
+            f"did you mean results/timelines/{nearest}.svg?"
+        )
 
     def hash_record_of_run(self, wildcards) -> str:
         """Return a hash that changes when the run is done again."""
@@ -196,7 +224,7 @@ class ProductRules:
         merged = [f"results/tables/{table}.tsv" for table in (*self._merged, "parity")]
         probes = ["results/tables/probes.tsv"] if self._plan.machine.is_cluster else []
         studies = [product for study in self._plan.studies for product in self.list_study_products(study)]
-        return [*merged, f"results/tables/{ANSWER}", *probes, "results/parity/parity.html", *studies]
+        return [*merged, f"results/tables/{ANSWER}", *probes, "results/parity/parity.html", ALL_RUNS, *studies]
 
 
 def list_allreduces(config: dict, runs: Iterable[Run]) -> list[str]:
