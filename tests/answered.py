@@ -1,18 +1,23 @@
-"""Answers about small tables of runs, for tests of their sentences."""
+"""Answers about small tables of runs, as facts and as texts."""
+
+import json
 
 import pandas as pd
 
-from howmanygpus.report.answer import answer
+from howmanygpus.report.answer.details import describe
+from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.outcomes import IDENTITY, identify
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
+from howmanygpus.report.tables.explanations import COLUMNS as EXPLANATIONS
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
 from howmanygpus.report.tables.jobs import COLUMNS as JOBS
 from howmanygpus.report.tables.protocols import COLUMNS as PROTOCOLS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.texts import render_answer
 from specs import make_spec
 from stored import FIXED
 
@@ -52,15 +57,37 @@ def make_runs(*rows):
     return pd.DataFrame(runs, columns=list(RUNS)), pd.DataFrame(evaluations, columns=list(EVALUATIONS))
 
 
-def write_answer(*rows, metric="accuracy", thresholds=(0.9,), machinery=None, guessed=0.1, jobs=()):
-    runs, evaluations = make_runs(*rows)
-    scaling = compute_scaling(runs, {"weak": [8]}, machinery or {})
-    times = compute_time_to_accuracy(runs, evaluations, {"metric": metric, "thresholds": list(thresholds)})
-    datasets = pd.DataFrame([DIGITS | {"quality_of_guess": guessed}], columns=list(DATASETS))
+def complete(runs, times, datasets=None, scaling=None, jobs=(), **tables):
+    """Return the facts of a study as answer.json has them. Tables that are not given are empty."""
     batches = compute_batch_sizes(runs, times, pd.DataFrame(columns=list(NOISE)))
-    return answer(runs, scaling, times, datasets, pd.DataFrame(jobs, columns=list(JOBS)), batches, NO_PROTOCOLS)
+    given = {"batch_sizes": batches, "protocols": NO_PROTOCOLS, "explanations": pd.DataFrame(columns=EXPLANATIONS)}
+    given |= {"jobs": pd.DataFrame(jobs, columns=list(JOBS))} | tables
+    data = pd.DataFrame([DIGITS], columns=list(DATASETS)) if datasets is None else datasets
+    scaling = compute_scaling(runs, {"weak": [8]}, {}) if scaling is None else scaling
+    facts = decide(runs, times, Question(), given["explanations"])
+    facts["details"] = describe(runs, scaling, data, **given)
+    return json.loads(json.dumps(facts, allow_nan=False))
+
+
+def make_facts(*rows, metric="accuracy", thresholds=(0.9,), guessed=0.1, **tables):
+    """Return the facts of the study that make_runs makes of some rows. guessed: the quality of a guess."""
+    runs, evaluations = make_runs(*rows)
+    runs["quality_of_guess"] = guessed
+    times = compute_time_to_accuracy(runs, evaluations, {"metric": metric, "thresholds": list(thresholds)})
+    return complete(runs, times, **tables)
+
+
+def write_answer(*rows, **options):
+    """Return the answer in Markdown, in which each statement is a line. See make_facts."""
+    return render_answer(make_facts(*rows, **options), "md")
 
 
 def find_line(text, start):
     (line,) = [line for line in text.splitlines() if line.startswith(f"- {start}")]
     return line
+
+
+def find_doubt(facts, kind):
+    """Return the text of the doubt of a kind in the only decision; empty if there is none."""
+    (decision,) = facts["decisions"]
+    return next((doubt["text"] for doubt in decision["doubts"] if doubt["kind"] == kind), "")

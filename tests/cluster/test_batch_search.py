@@ -21,4 +21,4 @@ def test_a_search_is_one_job_with_one_device(project):
     assert job["num_gpus"] == 1 and job["status"] == "completed" and job["job"]["id"]
     (row,) = project.read_rows()
     assert (row["status"], row["num_gpus"], row["per_device_batch_size"]) == ("completed", "2", "32")
-    assert "pacing on fake: 40 images (memory; runs take 32)" in project.read("results/tables/answer.txt")
+    assert "pacing on fake: 40 images (memory; runs take 32)" in project.read("results/tables/answer.md")

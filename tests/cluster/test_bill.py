@@ -108,7 +108,7 @@ def test_each_job_record_has_its_kind_and_its_outcome(billed):
 
 
 def test_the_answer_has_the_price_of_everything(billed, told):
-    answer = billed.read("results/tables/answer.txt")
+    answer = billed.read("results/tables/answer.md")
     total = sum(told.values())
     together = answer.partition("All studies, with each shared job counted once:")[2]
     assert f"Billed: {total:.3g} device-hours, {PRICE_PER_HOUR * total:.4g} EUR, of which runs " in together

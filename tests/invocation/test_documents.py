@@ -128,10 +128,11 @@ def test_the_last_message_has_the_command_line_for_available_results(given, targ
 
 def test_the_last_message_names_the_answer_and_the_command_line_for_the_report():
     made = ["results/tables/s/runs.tsv", "results/tables/s/answer.txt", "results/tables/answer.txt"]
-    said = "The answer is in results/tables/answer.txt. This writes the report: .venv/bin/snakemake"
+    told = "and as Markdown beside it. This writes the report: .venv/bin/snakemake"
+    said = f"The answer is in results/tables/answer.txt, {told}"
     call = ["snakemake", "--configfile", "mine.yaml"]
     assert describe_success(made, call, []) == f"{said} --configfile mine.yaml --report results/report.html"
-    said = "The answer is in results/tables/s/answer.txt. This writes the report: .venv/bin/snakemake s"
+    said = f"The answer is in results/tables/s/answer.txt, {told} s"
     for given in (["snakemake", "s", *call[1:]], [*call, "--", "s"]):
         assert describe_success(made[:2], given, ["s"]) == f"{said} --configfile mine.yaml --report results/report.html"
     assert describe_success(made[:1], call, []) == ""

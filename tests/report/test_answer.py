@@ -1,19 +1,19 @@
-"""The answer is right about the cases that flatter: failed repeats, one repeat, losses, prices and baselines."""
+"""The answer is right about the cases that flatter: failed repeats, one repeat, losses, prices and guesses."""
 
 import pandas as pd
 import pytest
-from docutils.core import publish_parts
 
-from answered import NO_PROTOCOLS, find_line, make_runs, write_answer
-from howmanygpus.report.answer import answer
+from answered import complete, find_doubt, find_line, make_facts, make_runs, write_answer
 from howmanygpus.report.predictions import guess
-from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
-from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
-from howmanygpus.report.tables.jobs import COLUMNS as JOBS
-from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.texts import render_answer
 from messages import says
+
+
+def get_best(facts):
+    (decision,) = facts["decisions"]
+    return decision["recommended"]
 
 
 @pytest.mark.parametrize("status", ["time_limit", "crashed", "out_of_memory", "host_out_of_memory", "clock_mismatch"])
@@ -21,79 +21,110 @@ def test_repeats_that_failed_count_against_their_configuration(status):
     """The lucky repeat of a would be the fastest to the threshold and have the highest throughput."""
     lucky = {"framework": "a", "train_s": 1.0, "images_per_s": 900.0}
     failed = {"framework": "a", "status": status}
-    text = write_answer(lucky, failed, failed, {"framework": "b"}, {"framework": "b"}, {"framework": "b"})
-    assert find_line(text, "Fastest").startswith("- Fastest to accuracy 0.9: b on 1 cpu device")
-    assert find_line(text, "Highest throughput").startswith("- Highest throughput: b on 1")
-    assert "a on 1 cpu device x 8 images is faster with 900 images/s, but 2 of 3 repeats failed." in text
+    facts = make_facts(lucky, failed, failed, {"framework": "b"}, {"framework": "b"}, {"framework": "b"})
+    assert get_best(facts)["framework"] == "b"
+    said = find_doubt(facts, "failed")
+    assert says(said, "2 runs failed", "not ranked", "1 x cpu a x 8", "faster than all")
+    facts = make_facts(lucky | {"images_per_s": 90.0}, failed, {"framework": "b"})
+    assert "faster" not in find_doubt(facts, "failed")
 
 
 @pytest.mark.parametrize("other", [{"status": "crashed"}, {"quality": 0.5}], ids=["failed", "reached nothing"])
 def test_a_configuration_with_one_missed_target_is_not_the_fastest(other):
     """The median of three repeats does not show that one of them never reached the threshold."""
     lucky = {"framework": "a", "train_s": 1.0}
-    text = write_answer(lucky, lucky, {"framework": "a"} | other, *[{"framework": "b"}] * 3)
-    assert find_line(text, "Fastest").startswith("- Fastest to accuracy 0.9: b on 1 cpu device")
-    assert find_line(text, "Cheapest").startswith("- Cheapest to accuracy 0.9: b on 1 cpu device")
-
-
-def test_one_failed_repeat_of_three_takes_the_highest_throughput_away():
-    lucky, failed = {"framework": "a", "images_per_s": 900.0}, {"framework": "a", "status": "crashed"}
-    text = write_answer(lucky, lucky, failed, {"framework": "b"})
-    assert find_line(text, "Highest throughput").startswith("- Highest throughput: b on 1")
-    assert "is faster with 900 images/s, but 1 of 3 repeats failed." in text
+    (decision,) = make_facts(lucky, lucky, {"framework": "a"} | other, *[{"framework": "b"}] * 3)["decisions"]
+    assert decision["recommended"]["framework"] == "b" and decision["alternatives"] == []
 
 
 @pytest.mark.parametrize("status", ["missing", "interrupted", "preempted", "running"])
 def test_repeats_that_were_not_tried_to_the_end_do_not_count_but_are_named(status):
-    text = write_answer({"framework": "a"}, {"framework": "a", "status": status})
-    assert "(one repeat). Only 1 of 2 planned repeats has completed." in find_line(text, "Fastest")
-    assert "failed" not in find_line(text, "Highest throughput")
+    facts = make_facts({"framework": "a"}, {"framework": "a", "status": status})
+    assert get_best(facts)["num_repeats"] == 1 and find_doubt(facts, "unfinished").startswith("Not done yet: 1 of 2")
+    assert not find_doubt(facts, "failed")
 
 
 def test_the_hardest_threshold_of_a_loss_is_the_lowest():
     rows = [{"framework": "a", "quality": 0.2, "quality_metric": "test_loss"}] * 2
     text = write_answer(*rows, metric="test_loss", thresholds=(0.5, 0.3, 0.1), guessed=2.3)
-    assert find_line(text, "Fastest").startswith("- Fastest to cross-entropy 0.3:")
+    assert "**Use 1 x cpu, a, 8 images per device: cross-entropy 0.3 in 2 s" in text
     assert "- No run reached cross-entropy 0.1." in text.splitlines()
-    assert "ends at a test cross-entropy of 0.2 on average over 2 repeats" in text
-    assert "knowing only how frequent each class is gives 2.3" in text
+    line = find_line(text, "At the end, the test cross-entropy is 0.2")
+    assert line.endswith("knowing only how frequent each class is gives 2.3.")
 
 
-def test_one_repeat_is_one_repeat_and_several_are_a_median():
-    text = write_answer({"framework": "a"}, {"framework": "b", "train_s": 3.0})
-    assert "2 s of training (one repeat)" in text and "100 images/s (one repeat)" in text
-    assert "With one repeat, chance may decide between the two." in find_line(text, "Next: b")
-    assert "median" not in text
-    text = write_answer({"framework": "a"}, {"framework": "a", "train_s": 4.0})
-    assert "3 s of training (median of 2 repeats, 2 to 4)" in text
-
-
-def test_every_answer_names_the_quality_reached_and_the_majority_class():
+def test_the_quality_at_the_end_stands_beside_that_of_a_guess():
     text = write_answer({"framework": "a", "quality": 0.94}, {"framework": "a", "quality": 0.96})
-    reached = (
-        "It ends at a test accuracy of 0.95 on average over 2 repeats; always naming the majority class gives 0.1."
-    )
-    assert reached in find_line(text, "Fastest") and reached in find_line(text, "Highest throughput")
+    line = find_line(text, "At the end, the test accuracy is 0.95 (0.94 to 0.96)")
+    assert line.endswith("; always naming the majority class gives 0.1.")
+    assert "majority" not in write_answer({"framework": "a"}, guessed=None)
 
 
-def test_the_ranking_names_excluded_configurations_and_the_fastest_including_them():
-    text = write_answer({"framework": "a", "init_s": 50.0}, {"framework": "b", "train_s": 4.0})
-    line = find_line(text, "The ranking is by training time")
-    assert "without start-up, first step (compilation) and evaluation" in line
-    assert "it takes 53 s, and the fastest is b on 1 cpu device x 8 images: 8 s." in line
-    assert "it takes 6 s and is still the fastest." in write_answer({"framework": "a"})
+def test_the_quality_is_named_also_if_it_is_below_all_thresholds():
+    text = write_answer({"framework": "a", "quality": 0.31}, {"framework": "b", "quality": 0.3, "images_per_s": 90.0})
+    assert "**Use 1 x cpu, a, 8 images per device: 100 images/s; accuracy 0.31 at the end.**" in text
+    assert "No run reached accuracy 0.9; the rate decides." in text
+
+
+def test_a_worse_quality_is_set_apart_if_only_the_rate_decides():
+    facts = make_facts({"framework": "a", "quality": 0.42}, {"framework": "b", "quality": 0.31, "images_per_s": 999.0})
+    assert get_best(facts)["framework"] == "a"
+    assert says(find_doubt(facts, "unequal_quality"), "accuracy 0.42", "1 x cpu b x 8 (0.31)")
+
+
+@pytest.mark.parametrize(
+    ("metric", "quality", "guessed", "is_said"),
+    [
+        ("accuracy", 0.1, 0.1, True),
+        ("accuracy", 0.11, 0.1, False),
+        ("test_loss", 2.4, 2.3, True),
+        ("test_loss", 2.2, 2.3, False),
+        ("accuracy", 0.1, None, False),
+    ],
+)
+def test_the_answer_names_networks_no_better_than_a_guess(metric, quality, guessed, is_said):
+    row = {"framework": "a", "quality": quality, "quality_metric": metric}
+    facts = make_facts(row, metric=metric, thresholds=(0.05,) if metric == "test_loss" else (0.9,), guessed=guessed)
+    assert ("compare labels and learning rate" in find_doubt(facts, "no_better_than_a_guess")) == is_said
+
+
+@pytest.mark.parametrize(("later", "said"), [([0.8], "1 of 1 repeat"), ([0.8, 0.96, 0.89], "2 of 3 repeats")])
+def test_a_threshold_that_was_lost_again_is_doubted(later, said):
+    facts = make_facts(*({"framework": "pytorch_ddp", "then": quality} for quality in later))
+    assert says(find_doubt(facts, "lost_target"), said, "misses accuracy 0.9 again")
+    kept = make_facts(*({"framework": "pytorch_ddp", "then": quality} for quality in (0.9, 0.97, None)))
+    assert not find_doubt(kept, "lost_target")
+
+
+def test_unreached_thresholds_are_no_goal():
+    rows = [{"framework": "a", "quality": 0.95}, {"framework": "a", "quality": 0.5}]
+    facts = make_facts(*rows)
+    assert "No configuration reached a threshold of accuracy in all its repeats" in find_doubt(facts, "no_target")
+    assert facts["decisions"][0]["goal"]["unreached"] == []
+
+
+def test_what_is_first_with_start_up_and_evaluation_is_named_if_the_repeats_tell_it():
+    """The ranking is by training time."""
+
+    def repeat(framework, train_s, wall_s):
+        return [{"framework": framework, "train_s": train_s, "wall_s": wall_s * factor} for factor in (0.9, 1.0, 1.1)]
+
+    text = write_answer(*repeat("a", 2.0, 50.0), *repeat("b", 4.0, 8.0))
+    line = find_line(text, "With start-up, first step and evaluation it takes 50 s (45 to 55)")
+    assert "so counted, 1 x cpu, b, 8 images per device is first, with 8 s (7.2 to 8.8)." in line
+    assert "so counted" not in write_answer(*repeat("a", 2.0, 50.0), *repeat("b", 4.0, 48.0))
 
 
 def test_costs_are_prices_and_billed_hours_where_there_is_a_price():
     billed = {"currency": "EUR", "device_hours": 40 / 3600, "wall_time_s": 30.0}
     dear = {"framework": "a", "cost": 9.0, **billed}
-    cheap = {"framework": "b", "cost": 4.0, **billed, "train_s": 9.0}
-    text = write_answer(dear, cheap)
-    line = find_line(text, "Cheapest to accuracy 0.9: b on 1 cpu device x 8 images: 1.9 EUR until it was reached")
-    assert "4 EUR for the whole run (one repeat), as billed with failed attempts, ending at" in line
-    without = write_answer({"framework": "a"}, {"framework": "b", "train_s": 9.0})
-    assert "Cheapest to accuracy 0.9: a on 1 cpu device x 8 images: 2 device-seconds of training" in without
-    assert "Billed" not in without
+    cheap = {"framework": "b", "cost": 4.0, **billed, "train_s": 2.5}
+    (decision,) = make_facts(dear, cheap)["decisions"]
+    assert decision["recommended"]["framework"] == "a"
+    (other,) = [each for each in decision["alternatives"] if "cheapest" in each["roles"]]
+    assert other["framework"] == "b" and other["cost"]["median"] == pytest.approx(4 * (1 - 21 / 40))
+    without = make_facts({"framework": "a"}, {"framework": "b", "train_s": 2.5})
+    assert get_best(without)["cost"] is None and without["details"]["bill"] is None
 
 
 def make_job(kind, status, hours, **changes):
@@ -120,139 +151,49 @@ def test_the_bill_sums_all_jobs_and_names_their_purposes():
 
 def test_a_study_without_a_usable_run_is_explained():
     cannot = {"status": "unsupported", "reason": "mxnet_gluon has no build for cuda"}
-    text = write_answer({"framework": "a"} | cannot, {"framework": "b"} | cannot)
-    assert "- No run of this study can give an answer: mxnet_gluon has no build for cuda (2 runs)." in text.splitlines()
-    assert "yet" not in text
     diverged = {"status": "diverged", "reason": "training loss is nan"}
-    text = write_answer({"framework": "a"} | cannot, {"framework": "b"} | diverged)
-    assert "All runs have ended, and none gave an answer: mxnet_gluon has no build for cuda (1 run); training" in text
-    text = write_answer({"framework": "a"} | cannot, {"framework": "b", "status": "missing"})
-    assert "No run has completed, so there is no answer yet." in text
+    facts = make_facts({"framework": "a"} | cannot, {"framework": "b"} | cannot, {"framework": "c"} | diverged)
+    (decision,) = facts["decisions"]
+    assert decision["recommended"] is None
+    told = [doubt["text"] for doubt in decision["doubts"]]
+    assert "a has no completed run: 1 unsupported (mxnet_gluon has no build for cuda)." in told
+    assert "c has no completed run: 1 diverged (training loss is nan)." in told
+    assert facts["details"]["ended"][0] == cannot | {"num_runs": 2}
 
 
-def test_the_nodes_are_named():
-    rows = [{"framework": "a", "nodes": "node2"}, {"framework": "a", "num_gpus": 2, "nodes": "node1 node3"}]
-    assert "Devices: 1 and 2 x cpu (AMD EPYC; node1, node2, node3)." in write_answer(*rows)
+def test_a_long_reason_is_cut_on_the_screen_and_whole_below():
+    reason = "the process on n1 ended with status 1: " + "word " * 40 + "; do this"
+    facts = make_facts({"framework": "a", "status": "crashed", "reason": reason})
+    assert len(find_doubt(facts, "absent_framework")) < 140 and facts["details"]["ended"][0]["reason"] == reason
 
 
-@pytest.mark.parametrize(
-    ("later", "said"),
-    [
-        ([0.8], " Its last evaluation no longer meets it."),
-        ([0.8, 0.96, 0.89], " In 2 of 3 repeats the last evaluation no longer meets it."),
-        ([0.9, 0.97, None], ""),
-    ],
-)
-def test_the_answer_names_thresholds_that_were_lost_again(later, said):
-    text = write_answer(*({"framework": "pytorch_ddp", "then": quality} for quality in later))
-    assert ("no longer meets" in text) == bool(said) and said in text
-
-
-def test_the_accuracy_is_named_also_if_it_is_below_all_thresholds():
-    rows = [{"framework": "a", "quality": 0.31}, {"framework": "b", "quality": 0.42}]
-    line = find_line(write_answer(*rows), "Best quality")
-    assert line.startswith("- Best quality: b on 1 cpu device x 8 images. It ends at a test accuracy of 0.42 in one")
-    assert "always naming the majority class gives 0.1" in line
-    text = write_answer({"framework": "a"}, {"framework": "b", "train_s": 3.0, "quality": 0.93})
-    assert ", ending at a test accuracy of 0.93" in find_line(text, "Next: b")
-    assert ", ending at a test accuracy of 0.95" in find_line(text, "Cheapest to")
-
-
-def test_of_configurations_with_the_same_quality_the_fastest_is_named():
-    rows = [{"framework": name, "quality": 0.5, "train_s": train_s} for name, train_s in (("a", 5), ("b", 3), ("c", 4))]
-    line = find_line(write_answer(*rows), "Best quality")
-    assert line.startswith(
-        "- Best quality: b on 1 cpu device x 8 images. It ends at a test accuracy of 0.5 in one repeat"
-    )
-    assert line.endswith("2 other configurations end at the same; this one trained fastest.")
-    line = find_line(write_answer(*rows, {"framework": "d", "quality": 0.51, "train_s": 9}), "Best quality")
-    assert line.startswith("- Best quality: d on 1") and "other configuration" not in line
-
-
-@pytest.mark.parametrize(
-    ("metric", "quality", "guessed", "is_said"),
-    [
-        ("accuracy", 0.1, 0.1, True),
-        ("accuracy", 0.11, 0.1, False),
-        ("test_loss", 2.4, 2.3, True),
-        ("test_loss", 2.2, 2.3, False),
-        ("accuracy", 0.1, None, False),
-    ],
-)
-def test_the_answer_names_networks_no_better_than_a_guess(metric, quality, guessed, is_said):
-    row = {"framework": "a", "quality": quality, "quality_metric": metric}
-    text = write_answer(row, metric=metric, thresholds=(0.05,) if metric == "test_loss" else (0.9,), guessed=guessed)
-    for line in ("Best quality", "Highest throughput"):
-        assert ("That is no better than a guess: compare labels, learning rate" in find_line(text, line)) == is_said
-
-
-def test_unreached_thresholds_are_reported_once():
-    text = write_answer({"framework": "a", "quality": 0.5}, thresholds=(0.8, 0.9))
-    assert "No run reached accuracy 0.8, 0.9." in text and "No configuration reached" not in text
-    rows = [{"framework": "a", "quality": 0.95}, {"framework": "a", "quality": 0.5}]
-    assert "No configuration reached a threshold of accuracy in all its repeats." in write_answer(*rows)
-
-
-def test_disturbed_runs_are_counted():
+def test_disturbed_runs_are_counted_with_the_command_that_repeats_them():
     rows = [{"framework": "a", "disturbed": disturbed} for disturbed in (True, False, False)]
+    (decision,) = make_facts(*rows)["decisions"]
+    (doubt,) = [each for each in decision["doubts"] if each["kind"] == "disturbed"]
+    assert doubt["text"] == "Disturbed by other work: 1 of 3 runs, also of configurations named here."
+    assert doubt["run_next"] == [".venv/bin/python workflow/scripts/retry_runs.py --disturbed --study s"]
+    assert not find_doubt(make_facts({"framework": "a"}), "disturbed"), "nobody looked"
+
+
+def test_the_answer_names_data_devices_nodes_and_dates():
+    rows = [{"framework": "a", "nodes": "node2"}, {"framework": "a", "num_gpus": 2, "nodes": "node1 node3"}]
     text = write_answer(*rows)
-    first = "- 1 of 3 runs was disturbed by other work on the machine; figures mark it by a ring. To repeat it: "
-    command = ".venv/bin/python workflow/scripts/retry_runs.py --disturbed --study s"
-    command += ", and then the same call while nothing else"
-    assert f"{first}{command} runs." in text and "chance" not in find_line(text, "1 of 3 runs")
-    assert "1 of its 3 repeats was disturbed by other work." in find_line(text, "Highest throughput")
-    text = write_answer({"framework": "a", "disturbed": True})
-    assert "Its only repeat was disturbed by other work." in find_line(text, "Highest throughput")
-    assert "- The only run was disturbed by other work on the machine; figures mark it by a ring." in text
-    assert "- The only run was not disturbed by other work on the machine." in write_answer(
-        {"framework": "a", "disturbed": False}
-    )
-    assert "disturbed" not in write_answer({"framework": "a"}), "nobody looked"
-
-
-@pytest.mark.parametrize(("num_disturbed", "place"), [(1, "after"), (2, "before"), (3, "before")])
-def test_disturbance_of_half_of_the_runs_stands_before_their_order(num_disturbed, place):
-    rows = [{"framework": name, "disturbed": number < num_disturbed} for number, name in enumerate("abcd")]
-    lines = write_answer(*rows).splitlines()
-    said = next(line for line in lines if "disturbed by other work on the machine" in line)
-    assert ("their order may be chance. To repeat" in said) == (place == "before")
-    assert (lines.index(said) < lines.index(next(line for line in lines if "Fastest" in line))) == (place == "before")
-    assert sum("disturbed by other work on the machine" in line for line in lines) == 1
-
-
-def test_a_speedup_names_both_baselines_and_the_machinery_of_its_own():
-    rows = [{"framework": "a"}, {"framework": "a", "num_gpus": 2, "images_per_s": 180.0}]
-    text = write_answer(*rows, {"framework": "b", "images_per_s": 120.0}, machinery={"base": {"a": "DDP", "b": ""}})
-    assert (
-        "That is 1.80 times its own rate on 1 device (of 100 images/s; that run carries DDP), and 1.50 times the best "
-        "rate on one device (of 120 images/s), of b." in text
-    )
-    alone = write_answer(*rows, machinery={"base": {"a": ""}})
-    assert "; that run carries no collective machinery; no framework is faster there)" in alone
-
-
-def test_the_answer_names_data_devices_and_dates():
-    line = find_line(write_answer({"framework": "a"}, {"framework": "a", "num_gpus": 2}), "Trained on")
-    assert says(line, "digits (arrays)", "1,437 training", "360 test", "8 x 8 pixels", "1 channel", "10 classes")
-    assert says(line, "1 and 2 x cpu", "AMD EPYC", "vm", "2026-11-22 21:01", "2026-11-22 21:01", "UTC")
-
-
-def test_the_answer_does_not_say_that_something_was_trained_if_no_run_started():
+    line = find_line(text, "Data:")
+    assert says(line, "d (arrays)", "1,437 training", "360 test", "8 x 8 pixels", "1 channel", "10 classes")
+    assert "- Devices: 1 and 2 x cpu (AMD EPYC; node1, node2, node3)." in text
+    assert "- Runs started from 2026-11-22 21:01 to 2026-11-22 21:01 (UTC)." in text
     text = write_answer({"framework": "a", "status": "unsupported", "started_at": None})
-    assert "- To be trained on digits (arrays)" in text and "Trained on" not in text
+    assert "Data: d (arrays)" in text and "started" not in text and "Devices:" not in text
 
 
-def test_runs_whose_losses_leave_the_others_are_named():
+def test_runs_whose_losses_leave_the_others_did_other_work():
     near, far = ({"trajectory": value, "trajectory_limit": 1e-3} for value in (1e-5, 1e-2))
-    assert "coincide in all 1 runs" in write_answer({"framework": "a"} | near)
-    text = write_answer({"framework": "a"} | near, {"framework": "b"} | far)
-    assert "In 1 of 2 runs that can be compared" in text and "more than rounding explains (b)" in text
-
-
-def test_the_answer_is_a_list_on_the_first_page():
-    text = write_answer({"framework": "a"}, {"framework": "b"})
-    page = publish_parts(text, writer="html")["body"]
-    assert page.count("<li>") == text.count("\n- ") and "system-message" not in page
+    facts = make_facts({"framework": "a"} | near)
+    assert facts["details"]["trajectories"] == {"num_compared": 1, "num_apart": 0, "frameworks": []}
+    assert not find_doubt(facts, "unequal_work")
+    facts = make_facts({"framework": "a"} | near, {"framework": "b"} | far)
+    assert says(find_doubt(facts, "unequal_work"), "more than rounding explains in 1 of 2 runs (b)", "not do the same")
 
 
 def test_a_guess_by_frequency_has_the_accuracy_of_the_majority_class_and_the_loss_of_the_frequencies():
@@ -263,36 +204,95 @@ def test_a_guess_by_frequency_has_the_accuracy_of_the_majority_class_and_the_los
     assert loss[3] == float("inf")
 
 
-def test_a_user_program_is_labelled_with_its_unmeasured_quantities():
-    program = {"framework": "mine", "model": "mine", "dataset": "own_data", "input": "program", "init_s": float("nan")}
-    runs, evaluations = make_runs(program, program | {"num_gpus": 2, "images_per_s": 150.0})
-    runs = runs.assign(**{key: program[key] for key in ("model", "dataset", "input")})
-    evaluations = evaluations.assign(**{key: program[key] for key in ("model", "dataset", "input")})
-    times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": [0.9]})
+def test_the_answer_of_a_program_speaks_of_samples_and_says_what_is_not_measured():
+    program = {"framework": "mine", "model": "mine", "dataset": "own_data", "input": "program", "quality": None}
+    rows = [program | {"num_gpus": count, "images_per_s": 80.0 * count} for count in (1, 2)]
+    runs, evaluations = make_runs(*rows)
+    times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": []})
     datasets = pd.DataFrame([{"study": "s", "dataset": "own_data", "input": "program"}], columns=list(DATASETS))
-    scaling = compute_scaling(runs, {"weak": [8]}, {})
-    batches = compute_batch_sizes(runs, times, pd.DataFrame(columns=list(NOISE)))
-    text = answer(runs, scaling, times, datasets, pd.DataFrame(columns=list(JOBS)), batches, NO_PROTOCOLS)
-    assert text.startswith("s: the program mine, 2 runs planned: 2 completed.")
-    assert "Trained by a program of the user on data of its own." in text
-    assert "Not measured, and empty in the tables: parity with other programs" in text
-    assert "150 images/s" in find_line(text, "Highest throughput: mine on 2 cpu devices")
-
-
-def test_other_studies_do_not_say_that_something_is_not_measured():
+    text = render_answer(complete(runs, times, datasets), "md")
+    assert text.startswith("# s: the program mine\n") and "2 runs planned: 2 completed." in text
+    assert "Use 2 x cpu, mine, 8 samples per device: 160 samples/s." in text and "accuracy" not in text
+    assert "Data: the program's own." in text and "Not measured: parity with other programs" in text
     assert "Not measured" not in write_answer({"framework": "pytorch_ddp"})
 
 
 def test_a_run_under_an_unfair_protocol_is_planned_and_not_the_best():
-    unfair = {"framework": "b", "quality": 0.8, "protocol": "not comparable: evaluated otherwise"}
-    text = write_answer({"framework": "a", "quality": 0.5}, unfair)
-    assert find_line(text, "Best quality").startswith("- Best quality: a on 1 cpu device x 8 images.")
-    assert "2 runs planned: 2 completed." in text
+    unfair = {"framework": "b", "images_per_s": 900.0, "train_s": 1.0, "protocol": "not comparable: otherwise"}
+    facts = make_facts({"framework": "a"}, unfair)
+    assert get_best(facts)["framework"] == "a" and facts["num_planned"] == 2
 
 
 def test_the_answer_names_runs_without_a_verdict():
     off, passed = {"parity": "not_checked"}, {"parity": "passed"}
-    said = 'checked by the parity gate (parity: "off"), so that their frameworks may have done different work.'
-    assert f"- No run was {said}" in write_answer({"framework": "a"} | off, {"framework": "b"} | off)
-    assert f"- 1 of 2 runs was not {said}" in write_answer({"framework": "a"} | off, {"framework": "b"} | passed)
-    assert "checked by" not in write_answer({"framework": "a"} | passed, {"framework": "b", "status": "missing"} | off)
+    assert find_doubt(make_facts({"framework": "a"} | off, {"framework": "b"} | passed), "unchecked")
+    assert not find_doubt(make_facts({"framework": "a"} | passed), "unchecked")
+
+
+def test_stale_runs_are_counted_by_reason():
+    rows = [{"framework": "a", "stale_because": "code"}, {"framework": "a", "stale_because": "code"}]
+    facts = make_facts(*rows, {"framework": "b", "status": "stale", "reason": "was run with another seed"})
+    assert facts["details"]["stale"] == {"code": 2, "was run with another seed": 1}
+    assert "available" in find_doubt(facts, "stale")
+    assert "- Stale, 2 runs: code" in render_answer(facts, "md").splitlines()
+
+
+PLACE = {"series": "a", "num_gpus": 4, "device": "cuda", "num_nodes": 2}
+EVERYTHING = {
+    "controls": {"completed": 4},
+    "ended": [{"status": "out_of_memory", "reason": "too large", "num_runs": 2}] * 8,
+    "stale": {"code": 1},
+    "health": {"n1: hot": 2},
+    "outliers": [PLACE | {"per_device_batch_size": 8, "repeat": 2, "distance": -0.3, "run_dir": "r"}],
+    "trajectories": {"num_compared": 9, "num_apart": 1, "frameworks": ["a"]},
+    "grid": {
+        **{"probes_of": None, "is_cut": True, "repeats_ended": {"precision": 1, "limit": 2, "no_rate": 3}},
+        "left_out": [{"status": "not_run", "reason": "below 0.5", "num_runs": 1}] * 13,
+    },
+    "causes": [{"sentence": "a loses 30 %.", "remedy": "fewer devices", "run_next": None}] * 2,
+    "wall_time": "Of the wall time, 60 % is start-up.",
+    "knees": [
+        PLACE | {"global_batch_size": 64, "is_knee": True, "num_repeats": 3, "lowest": 32, "highest": highest}
+        for highest in (None, 64, 32)
+    ]
+    * 3,
+    "largest": [
+        {"series": "a", "device": "cuda", "largest": size, "taken": taken, "limit": limit, "limit_reason": "it crashed"}
+        for size, taken, limit in ((None, None, "failed"), (48, 40, "memory"), (48, None, "data_set"))
+    ],
+    "placements": [],
+    "independent": {
+        **{"framework": "a", "device": "cuda", "num_gpus": 4, "times_rate": 1.2},
+        **{"slowest_images_per_s": 90.0, "fastest_images_per_s": 120.0},
+    },
+}
+
+
+@pytest.mark.parametrize("suffix", ["txt", "md"])
+def test_every_section_is_written_and_long_lists_are_counted(suffix):
+    facts = make_facts({"framework": "a"})
+    facts["batch_script"] = {"of": "", "path": "results/tables/s/run.sbatch", "text": "#!/bin/bash\n\nsrun a_b\n"}
+    facts["details"] |= EVERYTHING
+    facts["details"]["data"] |= {"left_out": ["Hernia"], "has_remarks": True, "split": "25 %", "num_train_groups": 7}
+    text = render_answer(facts, suffix)
+    words = " ".join(text.split())
+    for said in (
+        *("Control runs, which leave out a part of the work and are not ranked: 4 completed.", "Stale, 1 run: code"),
+        *("Out of memory, 2 runs: too large", "2 more in runs.tsv and health.tsv", "Not in order, 2 runs: n1: hot"),
+        *("repeat 2, -30 % from the median (r)", "differ by more than rounding explains in 1 of 9 runs"),
+        *(
+            "1 configuration until the interval of the median was as narrow as asked for; 2 configurations up to",
+            "below",
+        ),
+        *("Not run: below 0.5 (1 run).", "1 more reason in runs.tsv.", "a loses 30 %. Remedy: fewer devices.", "60 %"),
+        *("64 (32 or more by the spread of the repeats)", "64 (32 to 64 by", "and 3 more in batch_sizes.tsv."),
+        *(
+            "a on cuda: none (failed: it crashed); a on cuda: 48 images (memory; runs take 40)",
+            "is not known: no device",
+        ),
+        *("4 independent runs of a at once", "have 1.20 times the rate", "leaves out 1 label", "remarks on the images"),
+        *("which the workflow split.", "How to run it, as in results/tables/s/run.sbatch", "srun a_b"),
+    ):
+        assert said in words, (said, text)
+    assert ("\nTo run it: sbatch results/tables/s/run.sbatch\n" in text) == (suffix == "txt")
+    assert "\n\n\n" not in text and (suffix == "md" or max(map(len, text.splitlines())) <= 100)

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from answered import find_line, write_answer
-from howmanygpus.report.answer.study import describe_devices, describe_left_out, describe_nothing
+from answered import make_facts
+from howmanygpus.report.answer.details import list_devices
 from howmanygpus.report.files import read_table, write_table
 
 
@@ -12,42 +12,36 @@ def test_the_bill_of_attempts_is_not_shown_as_the_price_of_a_run():
     """Preempted runs have the cost of their attempts, which is less than that of a run."""
     billed = {"currency": "EUR", "device_hours": 40 / 3600, "wall_time_s": 30.0}
     preempted = {"framework": "a", "status": "preempted", "cost": 0.5, "currency": "EUR"}
-    text = write_answer({"framework": "a", "cost": 9.0, **billed}, preempted, preempted)
-    assert "9 EUR for the whole run (one repeat)" in find_line(text, "Cheapest")
+    facts = make_facts({"framework": "a", "cost": 9.0, **billed}, preempted, preempted)
+    assert facts["decisions"][0]["recommended"]["cost"]["median"] == pytest.approx(9 * (1 - 21 / 40))
 
 
-def test_prices_that_cannot_be_compared_are_not_said_to_be_missing():
+def test_prices_in_two_currencies_are_not_compared():
     billed = {"cost": 9.0, "device_hours": 40 / 3600, "wall_time_s": 30.0}
-    text = write_answer({"framework": "a", "currency": "EUR"} | billed, {"framework": "b", "currency": "USD"} | billed)
-    assert "2 device-seconds of training" in find_line(text, "Cheapest")
-    assert "(not all have a price in one currency)." in find_line(text, "Cheapest")
-    assert "no price" not in text
+    facts = make_facts({"framework": "a", "currency": "EUR"} | billed, {"framework": "b", "currency": "USD"} | billed)
+    assert facts["decisions"][0]["recommended"]["cost"] is None
 
 
 def test_completed_runs_without_a_rate_are_no_missing_runs():
-    """A run has no rate if it is shorter than its warm-up."""
-    text = write_answer({"framework": "a", "images_per_s": None}, {"framework": "b", "images_per_s": None})
-    assert "- 2 runs completed without a rate: no step came after the warm-up" in text
-    assert "No run has completed" not in text
-    assert find_line(text, "Fastest to accuracy 0.9").startswith("- Fastest to accuracy 0.9: a on 1 cpu device")
+    """A run has no rate if it is shorter than its warm-up. It may have reached a threshold."""
+    rows = [{"framework": name, "images_per_s": None} for name in "ab"]
+    (decision,) = make_facts(*rows)["decisions"]
+    assert decision["recommended"]["duration_s"]["median"] == 2 and decision["recommended"]["images_per_s"] is None
+    (decision,) = make_facts(*rows, thresholds=(0.99,))["decisions"]
+    assert decision["refusal"] == "2 runs completed without a rate: no step came after the warm-up"
 
 
-@pytest.mark.parametrize(
-    ("status", "said"),
-    [
-        ("missing", "No run on real images has completed, so there is no answer yet."),
-        ("diverged", "All runs on real images have ended, and none gave an answer: why (1 run)."),
-    ],
-)
-def test_runs_on_random_images_are_no_answer_and_are_not_denied(status, said):
-    runs = pd.DataFrame({"input": ["arrays", "synthetic"], "status": [status, "completed"], "reason": ["why", None]})
-    assert describe_nothing(runs) == said
+def test_runs_on_random_images_are_no_answer_and_are_not_denied():
+    real, random = {"framework": "a", "status": "diverged"}, {"framework": "a", "input": "synthetic", "quality": None}
+    facts = make_facts(real, random)
+    assert facts["decisions"][0]["refusal"] == "no run that counts has completed"
+    assert facts["statuses"] == {"diverged": 1, "completed": 1}
 
 
 @pytest.mark.parametrize("label", ["3", "7; 9", "1e5"])
-def test_a_label_whose_name_is_a_number_is_named(tmp_path, label):
+def test_a_label_whose_name_is_a_number_stays_a_name(tmp_path, label):
     write_table(tmp_path / "t.tsv", pd.DataFrame([{"metric": "macro_auc", "left_out": label}]))
-    assert describe_left_out(read_table(tmp_path / "t.tsv")).endswith(f": {label.replace('; ', ', ')}.")
+    assert read_table(tmp_path / "t.tsv")["left_out"].tolist() == [label]
 
 
 def test_the_gates_numbers_of_nodes_are_numbers(tmp_path):
@@ -59,6 +53,7 @@ def test_the_gates_numbers_of_nodes_are_numbers(tmp_path):
 @pytest.mark.parametrize("host", ["123456789012", "41e706332210"])
 def test_a_host_whose_name_looks_like_a_number_is_named(tmp_path, host):
     """Containers have hexadecimal names."""
-    run = {"device": "cpu", "num_gpus": 1, "device_model": "c", "nodes": host}
+    run = {"device": "cpu", "num_gpus": 1, "device_model": "c", "nodes": host, "started_at": "2026-01-01"}
     write_table(tmp_path / "t.tsv", pd.DataFrame([run, run | {"num_gpus": 2}]))
-    assert describe_devices(read_table(tmp_path / "t.tsv")) == [f"1 and 2 x cpu (c; {host})"]
+    (devices,) = list_devices(read_table(tmp_path / "t.tsv"))
+    assert devices == {"device": "cpu", "counts": [1, 2], "models": ["c"], "nodes": [host]}

@@ -5,7 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from howmanygpus.report.answer.batches import answer_batches
+from answered import find_line, make_facts
+from howmanygpus.report.answer.batches import describe_batches
 from howmanygpus.report.figures import load_figure
 from howmanygpus.report.outcomes import identify
 from howmanygpus.report.style import mark_counts
@@ -14,6 +15,8 @@ from howmanygpus.report.tables.batch_sizes import compute_batch_sizes, mark_larg
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.texts import render_answer
+from messages import says
 from specs import make_spec
 from stored import FIXED, plan_of, store_run
 
@@ -86,22 +89,44 @@ def test_the_noise_scale_is_a_ratio_of_means_and_empty_without_a_gradient():
 
 
 def test_the_answer_names_gain_and_cost_of_the_next_batch_size():
-    knee, doubling, noise = answer_batches(tabulate(noise=[(1.0, 30.0)]))
-    assert "pytorch_ddp on 1 cpu device: 32 images" in knee
-    assert "64 instead of 32 images a batch: the rate changes by +3%" in doubling
-    assert doubling.endswith("and 0 of 2 repeats reach test accuracy 0.9.")
-    assert noise.startswith("Gradient noise scale: 30 images")
-    assert noise.endswith("images. Measuring it took 3 % of the training time, on top of it."), "1.8 of 60 s"
-    _, doubling = answer_batches(tabulate(epochs=EPOCHS | {64: 6}))
-    assert (
-        "the images to test accuracy 0.9 by +100% (3 to 6 epochs), and the time of training to it by +93%" in doubling
+    found = describe_batches(tabulate(noise=[(1.0, 30.0)]), None)
+    (knee,) = found["knees"]
+    assert (knee["series"], knee["is_knee"], knee["global_batch_size"]) == ("pytorch_ddp", True, 32)
+    assert (knee["lowest"], knee["highest"], knee["num_nodes"]) == (32, 32, None)
+    doubling = found["doubling"]
+    assert doubling["global_batch_size"] == [32, 64] and doubling["times_rate"] == pytest.approx(200 / 193.5)
+    assert doubling["times_rate_min"] == pytest.approx(200 / 196)
+    assert doubling["target"] == {
+        **{"metric": "accuracy", "threshold": 0.9, "num_judged": 2, "num_reached": 0},
+        **dict.fromkeys(("times_images", "times_time", "epochs")),
+    }
+    assert found["noise"]["lowest"] == found["noise"]["highest"] == 30
+    assert found["noise"]["time_frac"] == pytest.approx(1.8 / 60), "1.8 of 60 s"
+    target = describe_batches(tabulate(epochs=EPOCHS | {64: 6}), None)["doubling"]["target"]
+    assert (target["times_images"], target["epochs"]) == (2, [3, 6]) and target["times_time"] == pytest.approx(
+        1.93, abs=0.01
     )
-    (knee, doubling) = answer_batches(tabulate({8: (100,), 16: (200,)}))
-    assert knee.endswith(
-        "pytorch_ddp on 1 cpu device: none up to 16 images. Where there is none, a larger batch may be faster."
-    )
-    assert "16 instead of 8 images" in doubling
-    assert answer_batches(tabulate({8: (100,)})) == []
+
+
+def test_a_curve_without_a_knee_has_its_largest_batch_and_one_batch_has_no_curve():
+    found = describe_batches(tabulate({8: (100,), 16: (200,)}), None)
+    (knee,) = found["knees"]
+    assert (knee["is_knee"], knee["global_batch_size"], knee["lowest"]) == (False, 16, None)
+    assert found["doubling"]["global_batch_size"] == [8, 16] and found["doubling"]["times_rate_min"] is None
+    nothing = {"knees": [], "doubling": None, "noise": None, "largest": []}
+    assert describe_batches(tabulate({8: (100,)}), None) == nothing
+
+
+def test_the_sentences_on_batches_have_their_numbers():
+    facts = make_facts({"framework": "a"}, batch_sizes=tabulate(epochs=EPOCHS | {64: 6}, noise=[(1.0, 30.0)]))
+    text = render_answer(facts, "md")
+    assert find_line(text, "Knee").endswith("of the best rate: pytorch_ddp on 1 x cpu: 32.")
+    line = find_line(text, "pytorch_ddp on 1 x cpu, 64 instead of 32 images a batch: rate +3.36 % (+2.04 % to")
+    assert "to accuracy 0.9, images +100 % (3 to 6 epochs) and training time +9" in line
+    assert says(find_line(text, "Gradient noise scale: 30 images"), "Measuring it took up to 3 % of the training time")
+    facts = make_facts({"framework": "a"}, batch_sizes=tabulate({8: (100,), 16: (200,)}))
+    line = find_line(render_answer(facts, "md"), "Knee")
+    assert line.endswith("none up to 16. Where there is none, a larger batch may be faster.")
 
 
 def test_the_figure_has_squares_bars_crosses_and_the_noise_scale():

@@ -8,15 +8,12 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from pandas.testing import assert_frame_equal
 
-from answered import DIGITS, NO_PROTOCOLS, make_runs
+from answered import complete, make_runs
 from howmanygpus.prepare.weights import count_gradient_bytes
-from howmanygpus.report.answer import answer
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.published import drop_unfair
 from howmanygpus.report.tables import allreduce, batch_sizes, losses, placement, scaling, time_to_accuracy, variants
-from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
-from howmanygpus.report.tables.jobs import COLUMNS as JOBS
 from specs import make_spec
 from stored import collect, plan_of, store_run
 
@@ -63,17 +60,14 @@ def test_no_table_of_comparisons_changes_with_control_runs(name):
     assert_frame_equal(make_all(*OWN)[name], make_all(*OWN, *CONTROLS)[name], check_dtype=False)
 
 
-def write_answer(tables: dict[str, pd.DataFrame]) -> list[str]:
-    datasets, jobs = pd.DataFrame([DIGITS], columns=list(DATASETS)), pd.DataFrame(columns=list(JOBS))
-    kept = [tables[name] for name in ("runs", "scaling", "time_to_accuracy")]
-    return answer(*kept, datasets, jobs, tables["batch_sizes"], NO_PROTOCOLS).splitlines()
+def answer(tables: dict[str, pd.DataFrame]) -> dict:
+    return complete(*(tables[name] for name in ("runs", "time_to_accuracy")), scaling=tables["scaling"])
 
 
 def test_the_answer_counts_control_runs_apart_and_is_otherwise_the_same():
-    without, with_controls = write_answer(make_all(*OWN)), write_answer(make_all(*OWN, *CONTROLS))
-    assert with_controls[1:] == without[1:] and any("Fastest" in line for line in without)
-    assert "4 runs planned: 4 completed." in without[0]
-    assert "4 runs planned: 4 completed; 12 control runs: 12 completed." in with_controls[0]
+    without, with_controls = answer(make_all(*OWN)), answer(make_all(*OWN, *CONTROLS))
+    assert with_controls["details"].pop("controls") == {"completed": 12} and not without["details"].pop("controls")
+    assert with_controls == without and without["decisions"][0]["recommended"] and without["num_planned"] == 4
 
 
 def test_only_the_figure_of_all_runs_gets_control_runs_and_marks_them():

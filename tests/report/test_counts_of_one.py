@@ -3,21 +3,18 @@
 import pandas as pd
 import pytest
 
+from answered import DIGITS, find_line, make_facts
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.gate.judge import describe_layout
-from howmanygpus.report.answer.batches import describe_cost
-from howmanygpus.report.answer.names import name_configuration
-from howmanygpus.report.answer.study import describe_data, describe_runs
+from howmanygpus.report.answer.batches import describe_target
 from howmanygpus.report.figures.run_grid import list_disturbed
-from howmanygpus.report.outcomes import FEWEST
 from howmanygpus.report.rows import name_count
+from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.scaling import name_curve
+from howmanygpus.report.texts import render_answer, write_configuration
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
 from project import study
-
-FINDING = {"dataset": "xrays", "input": "arrays", "num_train": 800, "num_test": 1, "height": 64, "width": 64}
-FINDING |= {"channels": 1, "num_classes": 1}
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 images"), (1, "1 image"), (2, "2 images")])
@@ -25,31 +22,31 @@ def test_one_is_singular(count, text):
     assert name_count(count, "image") == text
 
 
-def test_the_data_of_one_label_and_one_test_image():
-    runs = pd.DataFrame([{"started_at": None, "device": "cpu"}])
-    text = describe_data(runs, pd.DataFrame([FINDING]))
-    assert text.endswith(": 800 training and 1 test image of 64 x 64 pixels with 1 channel, with 1 label.")
-    several = describe_data(runs, pd.DataFrame([FINDING | {"num_classes": 2, "num_test": 20, "channels": 3}]))
-    assert several.endswith(": 800 training and 20 test images of 64 x 64 pixels with 3 channels, in 2 classes.")
-
-
-def test_a_study_of_one_run():
-    run = {"study": "s", "model": "m", "model_options": None, "dataset": "d", "input": "arrays", "status": "completed"}
-    assert describe_runs(pd.DataFrame([run]), pd.DataFrame()) == "s: m on d, 1 run planned: 1 completed."
+def test_the_data_of_one_label_and_one_channel():
+    row = DIGITS | {"height": 64, "width": 64, "num_classes": 1}
+    facts = make_facts({"framework": "a"}, datasets=pd.DataFrame([row], columns=list(DATASETS)))
+    text = render_answer(facts, "md")
+    assert find_line(text, "Data").endswith("test images of 64 x 64 pixels, 1 channel, 1 label.")
+    assert "1 run planned: 1 completed." in text
 
 
 def test_a_configuration_of_one_device_and_one_image():
-    row = {"series": "a", "num_gpus": 1, "device": "cpu", "placement": FEWEST, "per_device_batch_size": 1}
-    assert name_configuration(pd.Series(row)) == "a on 1 cpu device x 1 image"
-    assert name_configuration(pd.Series(row | {"num_gpus": 2})) == "a on 2 cpu devices x 1 image"
+    one = {"series": "a", "num_gpus": 1, "num_nodes": 1, "device": "cpu", "per_device_batch_size": 1, "accumulate": 1}
+    assert write_configuration(one, "images") == "1 x cpu, a, 1 image per device"
 
 
 def test_a_target_that_the_only_repeat_of_a_larger_batch_misses():
     base = pd.Series({"images_to_target_median": 80.0, "metric": "accuracy", "target": 0.9})
-    larger = pd.Series({"images_to_target_median": None, "num_reached": 0, "num_judged": 1}, dtype=object)
-    assert describe_cost(base, larger) == ", and its only repeat does not reach test accuracy 0.9"
     larger = pd.Series({"images_to_target_median": None, "num_reached": 1, "num_judged": 3}, dtype=object)
-    assert describe_cost(base, larger) == ", and 1 of 3 repeats reaches test accuracy 0.9"
+    target = describe_target(base, larger)
+    assert (target["num_reached"], target["num_judged"], target["times_images"]) == (1, 3, None)
+    facts = make_facts({"framework": "a"})
+    doubling = {"series": "a", "num_gpus": 1, "device": "cpu", "num_nodes": None, "global_batch_size": [8, 16]}
+    doubling |= {"times_rate": 1.5, "times_rate_min": None, "times_rate_max": None, "target": target}
+    facts["details"] |= {"doubling": doubling, "noise": {"lowest": None, "highest": None, "time_frac": None}}
+    text = render_answer(facts, "md")
+    assert "rate +50 % (one repeat each); 1 of 3 repeats reaches accuracy 0.9." in text
+    assert "- The gradient noise scale is not known" in text
 
 
 def test_a_curve_and_a_layout_of_one():

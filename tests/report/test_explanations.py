@@ -6,8 +6,9 @@ import pytest
 
 from constructed import NO_EXCHANGE, RESIDENT_INPUT, Grid, Truth, find_row, make_tables
 from howmanygpus.measure.host.samples import COLUMNS as SAMPLES
-from howmanygpus.report.answer.why import MAX_CURVES_NAMED, describe_causes
+from howmanygpus.report.answer.details import explain_wall_time, list_causes
 from howmanygpus.report.shares import BASE, END, LOSS, UNEXPLAINED, compute_shares
+from howmanygpus.report.tables.explanations import can_diagnose
 
 USUAL = Grid()
 SHARE = 0.02
@@ -49,7 +50,7 @@ def test_the_wait_for_batches_tells_input_without_controls(tmp_path):
     row = explain(tmp_path, truth, Grid(diagnoses=False))
     assert row["causes"] == "input" and row["input_from"] == "waits for batches"
     assert row["input_frac"] == pytest.approx(0.6 / 1.6, abs=SHARE)
-    assert "no run without exchange at 8 devices" in row["not_known"] and "diagnose: true adds" in row["sentence"]
+    assert "no run without exchange at 8 devices" in row["not_known"] and row["run_next"] == "diagnose: true"
 
 
 def test_exchange_is_named_and_a_larger_batch_that_was_measured_is_the_remedy(tmp_path):
@@ -186,8 +187,8 @@ def test_an_end_without_a_rate_is_named_and_the_next_one_explained(tmp_path):
     truth = Truth(noise=0.01, status=lambda run: "out_of_memory" if run.num_gpus == 8 else "completed")
     tables = make_tables(tmp_path, truth, Grid(counts=(1, 4, 8)))
     assert find_row(tables, 8)["sentence"] == "pytorch_ddp has no rate at 8 devices (of 5 runs: 5 out of memory)."
-    (line,) = describe_causes(tables["explanations"])
-    assert line.startswith("pytorch_ddp has no rate at 8 devices") and "at 4 devices" in line
+    last, known = list_causes(tables["explanations"])
+    assert last["sentence"].startswith("pytorch_ddp has no rate at 8 devices") and "at 4 devices" in known["sentence"]
 
 
 def test_a_baseline_without_a_rate_explains_nothing(tmp_path):
@@ -217,7 +218,7 @@ def test_a_disturbed_baseline_is_the_doubt_of_a_superlinear_curve(tmp_path):
     assert row["loss_frac"] == pytest.approx(-0.3, abs=SHARE)
     assert "gains 30 ± " in row["sentence"] and "(superlinear)" in row["sentence"]
     assert "5 of 5 repeats of the baseline, 1 device, were disturbed by other work" in row["sentence"]
-    assert row["remedy"] == "repeat the disturbed runs of the baseline" and row["remedy"] in row["sentence"]
+    assert row["remedy"] == "repeat the disturbed runs of the baseline"
 
 
 def test_disturbed_controls_make_the_causes_doubtful(tmp_path):
@@ -248,7 +249,7 @@ def test_a_control_that_cannot_be_done_says_why(tmp_path):
     row = explain(tmp_path, truth)
     assert np.isnan(row["exchange_frac"]) and pd.isna(row["causes"])
     assert "it cannot leave the exchange out" in row["sentence"] and row["loss_frac"] == pytest.approx(1 / 3, abs=SHARE)
-    assert "diagnose: true adds" not in row["sentence"]
+    assert pd.isna(row["run_next"]), "the study has control runs"
 
 
 def test_one_process_does_not_tell_its_devices_apart(tmp_path):
@@ -292,18 +293,22 @@ def test_nothing_is_known_of_a_program(tmp_path):
     truth = Truth(noise=0.01, factor=lambda run: 1.0 + 0.05 * run.num_gpus)
     tables = make_tables(tmp_path, truth, Grid(inputs=("program",), diagnoses=False))
     row = find_row(tables, 8)
-    assert "nothing is known about why" in row["sentence"] and "diagnose" not in row["sentence"]
-    assert pd.isna(row["causes"]) and np.isnan(row["unexplained_frac"])
+    assert "nothing is known about why" in row["sentence"] and "does not report the parts" in row["sentence"]
+    assert pd.isna(row["run_next"]) and pd.isna(row["causes"]) and np.isnan(row["unexplained_frac"])
 
 
-def test_many_curves_are_counted_in_the_answer(tmp_path):
-    frameworks = tuple(f"framework{number}" for number in range(MAX_CURVES_NAMED + 2))
+def test_each_curve_has_a_sentence_and_the_wall_time_of_one_is_explained(tmp_path):
+    frameworks = tuple(f"framework{number}" for number in range(3))
     grid = Grid(counts=(1, 2), frameworks=frameworks, repeats=1, diagnoses=False)
-    lines = describe_causes(make_tables(tmp_path, Truth(), grid)["explanations"])
-    assert len(lines) == MAX_CURVES_NAMED + 2
-    assert lines[-2] == "The table explanations.tsv explains 2 more curves."
-    assert "start-up" in lines[-1] and "13 other curves" in lines[-1]
-    assert describe_causes(None) == []
+    table = make_tables(tmp_path, Truth(), grid)["explanations"]
+    assert [cause["sentence"].split()[0] for cause in list_causes(table)] == list(frameworks)
+    assert "start-up" in explain_wall_time(table)
+    assert list_causes(table.iloc[:0]) == [] and explain_wall_time(table.iloc[:0]) is None
+
+
+@pytest.mark.parametrize("config", [{"diagnose": True}, {"repeats": "auto"}, {"budget_device_h": 3}])
+def test_a_study_that_cannot_have_control_runs_is_not_told_to(config):
+    assert can_diagnose({"repeats": 3, "diagnose": False}) and not can_diagnose({"repeats": 3} | config)
 
 
 def test_shares_are_never_forced_to_add_up():
@@ -328,7 +333,7 @@ def test_input_is_named_though_exchange_takes_a_part_of_its_wait(tmp_path):
         row["sentence"].startswith("pytorch_ddp loses nothing") and row["input_frac"] < 0 and row["causes"] == "input"
     )
     assert "Input takes 5" in row["sentence"] and "and more at the baseline" in row["sentence"]
-    assert "Remedy for a higher rate: loader_workers" in row["sentence"]
+    assert row["remedy"].startswith("loader_workers: ")
 
 
 def test_runs_without_evaluation_tell_what_it_costs(tmp_path):

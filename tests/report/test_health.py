@@ -2,7 +2,7 @@
 
 import pytest
 
-from answered import find_line, write_answer
+from answered import find_doubt, make_facts
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.health import compare_devices, list_devices
 from howmanygpus.report.rows import merge_tables
@@ -197,12 +197,13 @@ def test_every_node_of_a_run_on_a_cluster_counts(tmp_path):
     assert says(runs["health"][0], "n2: other programs had 40 %", "n2, GPU-n2-1") and "GPU-n1" not in runs["health"][0]
 
 
-def test_the_answer_begins_with_devices_that_are_not_in_order():
+def test_the_answer_doubts_runs_on_devices_that_are_not_in_order():
     sentence = "n1, GPU-1 (NVIDIA A100): its memory is hot; let it cool down."
-    text = write_answer(
+    facts = make_facts(
         {"framework": "a", "health": sentence}, {"framework": "b", "health": sentence}, {"framework": "c"}
     )
-    line = find_line(text, "2 of 3 runs had a device or a host that is not in order")
-    assert says(line, f"{sentence} (2 runs)")
-    assert text.index(line) < text.index("Highest throughput")
-    assert "not in order" not in write_answer({"framework": "a"})
+    assert says(find_doubt(facts, "health"), "2 runs were not in order", sentence)
+    (doubt,) = [each for each in facts["decisions"][0]["doubts"] if each["kind"] == "health"]
+    assert doubt["run_next"] == [".venv/bin/python workflow/scripts/retry_runs.py --unhealthy --study s"]
+    assert facts["details"]["health"] == {sentence: 2}
+    assert not find_doubt(make_facts({"framework": "a"}), "health")

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-from answered import find_line, make_runs, write_answer
+from answered import find_doubt, make_facts, make_runs
 from howmanygpus.report.figures import load_figure
 from howmanygpus.report.rows import name_series
 from howmanygpus.report.style import OUTLIER, OUTLIER_NOTE
@@ -69,17 +69,9 @@ def test_rates_on_random_images_are_in_no_group_with_real_ones():
     assert compute_scaling(runs, {"weak": [8]}, {})["group"].tolist() == [1, 1]
 
 
-LEVELS_OFF = [*repeat(100), *repeat(195, num_gpus=2), *repeat(370, num_gpus=4), *repeat(378, num_gpus=8)]
-
-
-def test_a_tie_names_all_and_goes_on_with_the_fewest_devices():
-    line = find_line(write_answer(*LEVELS_OFF), "Highest throughput")
-    assert says(line, "tie of 2", "a on 4 cpu devices", "370 images/s", "a on 8 cpu devices", "378 images/s")
-    assert "a on 4 cpu devices x 8 images is on the fewest devices." in line
-    assert (
-        "3.70 times its own rate on 1 device (of 100 images/s; 90 % interval 3.48 to 3.93)" in line
-        and "3.78" not in line
-    )
+def decide_about(*rows):
+    (decision,) = make_facts(*rows)["decisions"]
+    return decision
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -87,130 +79,35 @@ def test_all_whose_repeats_overlap_with_those_of_the_best_tie_with_it(seed):
     """Three repeats on each side are told apart if their ranges do not overlap."""
     generator = np.random.default_rng(seed)
     rates = {name: generator.uniform(90, 100) * generator.lognormal(0, 0.02, 3) for name in "abcdefg"}
-    best = max(rates.values(), key=np.median)
-    num_tied = sum(own.max() >= best.min() for own in rates.values())
-    line = find_line(write_answer(*[row for name in rates for row in repeat(1, name, spread=rates[name])]), "Highest")
-    assert 1 < num_tied < len(rates) and f"a tie of {num_tied} configurations" in line
+    rows = [row for name in rates for row in repeat(1, name, spread=rates[name])]
+    decision = decide_about(*rows)
+    best = rates[decision["recommended"]["framework"]]
+    num_tied = sum(own.max() >= best.min() for own in rates.values()) - 1
+    assert 0 < num_tied < len(rates) - 1 and len(decision["ties"]) == num_tied
 
 
 def test_a_clear_winner_is_named_alone():
-    text = write_answer(*repeat(100), *repeat(195, num_gpus=2), *repeat(370, num_gpus=4))
-    line = find_line(text, "Highest throughput: a on 4 cpu devices x 8 images: 370 images/s (median of 3 repeats")
-    assert "tie" not in line and "chance" not in line
-
-
-def test_a_tie_is_said_as_a_tie_in_all_places():
-    tied = [*repeat(100, "a", train_s=2.0), *repeat(101, "b", train_s=1.99)]
-    text = write_answer(*tied, *repeat(60, "c", train_s=3), *repeat(80, "a", num_gpus=2, train_s=2.5))
-    for start in ("Fastest", "Highest throughput", "Cheapest"):
-        line = find_line(text, start)
-        assert says(line, "tie of 2", "a on 1", "b on 1"), line
-        assert "b on 1 cpu device x 8 images has the best median" in line
-    assert find_line(text, "Next").startswith("- Next: c on 1"), "not a, which ties"
-    assert "and the repeats do not tell it from the fastest (a tie with 1 other)." in find_line(text, "The ranking")
-
-
-def test_a_tie_by_price_is_said_as_a_tie():
-    def bill(framework, costs):
-        own = {"framework": framework, "currency": "EUR", "device_hours": 36.0, "wall_time_s": 9.0}
-        return [own | {"cost": cost} for cost in costs]
-
-    line = find_line(write_answer(*bill("a", (4.0, 4.2, 4.4)), *bill("b", (4.1, 4.3, 4.5))), "Cheapest")
-    assert says(line, "tie of 2", "a on 1", "4.2 EUR", "b on 1", "4.3 EUR") and "4.2 EUR for the whole run" in line
-    line = find_line(write_answer(*bill("a", (4.0, 4.2, 4.4)), *bill("b", (5.1, 5.3, 5.5))), "Cheapest")
-    assert "tie" not in line and "a on 1" in line
-
-
-def test_qualities_that_repeats_do_not_tell_apart_are_equal():
-    def reach(framework, qualities, train_s):
-        return [{"framework": framework, "quality": quality, "train_s": train_s} for quality in qualities]
-
-    rows = [*reach("a", (0.50, 0.52, 0.54), 9.0), *reach("b", (0.51, 0.53, 0.55), 12.0), *reach("c", [0.4] * 3, 1.0)]
-    line = find_line(write_answer(*rows), "Best quality")
-    assert line.startswith("- Best quality: a on 1")
-    assert line.endswith("1 other configuration is not told from the best by the repeats; this one trained fastest.")
-
-
-def test_the_best_framework_on_one_device_may_be_a_tie():
-    rows = [*repeat(50), *repeat(200, num_gpus=2), *repeat(100, "b"), *repeat(101, "c"), *repeat(70, "d")]
-    line = find_line(write_answer(*rows), "Highest throughput")
-    assert (
-        "1.98 times the best rate on one device (of 101 images/s; 90 % interval 1.86 to 2.10), of c (in a tie with b)."
-        in line
-    )
-
-
-def test_more_ties_than_can_be_named_are_counted():
-    line = find_line(write_answer(*[row for name in "abcdef" for row in repeat(100, name)]), "Highest throughput")
-    assert says(line, "tie of 6", "and 2 more")
-
-
-def test_one_repeat_leaves_the_order_to_chance():
-    text = write_answer(*repeat(100, spread=(1,)), *repeat(190, spread=(1,), num_gpus=2))
-    line = find_line(text, "Highest throughput: a on 2 cpu devices")
-    assert "With one repeat, chance may decide." in line and "1.90 times" in line and "interval" not in line
+    decision = decide_about(*repeat(100), *repeat(60, "b", train_s=3.3))
+    assert decision["recommended"]["framework"] == "a" and decision["ties"] == []
 
 
 def test_two_repeats_are_told_apart_beyond_the_usual_scatter():
-    close = [*repeat(100, spread=(0.99, 1.01)), *repeat(104, "b", spread=(0.99, 1.01))]
-    noisy = repeat(50, "c", spread=(0.9, 1.1))
-    assert find_line(write_answer(*close), "Highest throughput: b on 1")
-    assert "tie of 2" in find_line(write_answer(*close, *noisy), "Highest throughput")
-
-
-@pytest.mark.parametrize("num_disturbed", [2, 3])
-def test_no_speedup_is_claimed_over_a_disturbed_baseline(num_disturbed):
-    base = repeat(50)
-    for row in base[:num_disturbed]:
-        row["disturbed"] = True
-    line = find_line(write_answer(*base, *repeat(190, num_gpus=2)), "Highest throughput")
-    assert says(
-        line, "own rate on 1 device is not known", f"{num_disturbed} of 3 repeats", "3.80", "2 of linear scaling"
-    )
-    assert "That is" not in line
-
-
-def test_a_speedup_that_repeats_do_not_show_is_doubted():
-    """The configuration on one device has a failed repeat, so that it is no winner and in no tie."""
-    rows = [*repeat(100, spread=(0.97, 1.03)), {"framework": "a", "status": "crashed"}, *repeat(104, num_gpus=2)]
-    line = find_line(write_answer(*rows), "Highest throughput: a on 2 cpu devices")
-    assert "That is 1.04 times its own rate on 1 device" in line
-    assert "The repeats do not tell it from no speed-up." in line
-    rows[-3:] = repeat(150, num_gpus=2)
-    assert "no speed-up" not in find_line(write_answer(*rows), "Highest throughput: a on 2")
-
-
-def test_a_baseline_with_one_disturbed_repeat_is_doubted():
-    base = repeat(100)
-    base[0]["disturbed"] = True
-    line = find_line(write_answer(*base, *repeat(190, num_gpus=2)), "Highest throughput")
-    assert "That is 1.90 times its own rate on 1 device (of 100 images/s; 90 % interval" in line
-    assert "Other work disturbed 1 of 3 repeats behind its own rate on 1 device." in line
-
-
-@pytest.mark.parametrize(("rate", "is_said"), [(190, False), (205, False), (260, True)])
-def test_a_speedup_above_linear_is_doubted(rate, is_said):
-    line = find_line(write_answer(*repeat(100), *repeat(rate, num_gpus=2)), "Highest throughput")
-    assert ("above linear scaling (2)" in line) == is_said
-    line = find_line(write_answer(*repeat(100, spread=(1,)), *repeat(rate, spread=(1,), num_gpus=2)), "Highest")
-    assert ("above linear scaling (2)" in line) == is_said
-
-
-def test_a_configuration_with_failed_repeats_is_faster_only_if_it_can_be_told():
-    failed = {"framework": "a", "status": "crashed"}
-    text = write_answer(*repeat(103, spread=(0.97, 1.0)), failed, *repeat(100, "b"))
-    assert "a on 1 cpu device x 8 images may be faster with" in text
-    assert "a on 1 cpu device x 8 images is faster with" in write_answer(*repeat(200), failed, *repeat(100, "b"))
+    close = [*repeat(100, spread=(0.99, 1.01)), *repeat(104, "b", spread=(0.99, 1.01), train_s=2 / 1.04)]
+    noisy = repeat(50, "c", spread=(0.9, 1.1), train_s=4.0)
+    assert decide_about(*close)["ties"] == []
+    assert [other["framework"] for other in decide_about(*close, *noisy)["ties"]] == ["a"]
 
 
 def test_outliers_are_named_with_their_folder_and_stay_in_the_median():
     rows = repeat(100, spread=(1.0, 1.01, 0.99, 1.02, 0.7))
     rows[-1] |= {"is_outlier": True, "run_dir": "results/runs/a/5"}
-    text = write_answer(*rows)
-    line = find_line(text, "1 of 5 rates is an outlier")
-    assert says(line, "a on 1 cpu device", "repeat 5", "-30%", "results/runs/a/5")
-    assert "median of 5 repeats, 70 to 102" in find_line(text, "Highest throughput")
-    assert "outlier" not in write_answer(*repeat(100))
+    facts = make_facts(*rows)
+    assert "1 run of a" in find_doubt(facts, "outliers")
+    (outlier,) = facts["details"]["outliers"]
+    assert (outlier["series"], outlier["repeat"], outlier["run_dir"]) == ("a", 5, "results/runs/a/5")
+    assert outlier["distance"] == pytest.approx(-0.3)
+    assert facts["decisions"][0]["recommended"]["num_repeats"] == 5
+    assert not find_doubt(make_facts(*repeat(100)), "outliers")
 
 
 def test_the_table_of_runs_flags_an_outlier(tmp_path):
@@ -233,10 +130,10 @@ def make_drift(change):
     return rows
 
 
-def test_a_drift_is_a_sentence_with_its_size_and_chance():
-    line = find_line(write_answer(*make_drift(0.999)), "Rates fell by 10.4% in the 1.8 hours of the study")
-    assert says(line, "rank correlation -", "12 runs", "p = 0.0016", "figure drift")
-    assert "rank correlation" not in write_answer(*make_drift(1.0))
+def test_a_drift_is_a_doubt_with_its_size_and_chance():
+    text = find_doubt(make_facts(*make_drift(0.999)), "drift")
+    assert says(text, "Rates fell by 10.4 % in 1.83 hours", "rank correlation -", "12 runs", "p = 0.0016")
+    assert not find_doubt(make_facts(*make_drift(1.0)), "drift")
 
 
 def test_step_times_are_percentiles_over_all_steps_of_a_run(tmp_path):

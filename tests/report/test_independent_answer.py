@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
-from howmanygpus.report.answer.independent import compare_independent, list_independent
-from messages import says
+from howmanygpus.report.answer.details import compare_independent
 
 ROW = {"framework": "a", "input": "arrays", "precision": "fp32", "device": "d", "per_device_batch_size": 8}
+RUNS = pd.DataFrame({"variant": ["together", "alone"], "independent": [None, True]})
 
 
 def make_scaling(**rates: float) -> pd.DataFrame:
@@ -22,9 +22,9 @@ def make_scaling(**rates: float) -> pd.DataFrame:
 
 def test_as_many_independent_runs_are_compared_with_the_best():
     scaling = make_scaling(together_1=110.0, alone_1=100.0, together_4=300.0, alone_4=360.0, alone_8=900.0)
-    (line,) = compare_independent(scaling, {"alone"})
-    assert line.startswith("4 independent runs of a at once, on one device each, have 1.20 times the rate")
-    assert says(line, "slowest", "90 images/s", "fastest", "120")
+    found = compare_independent(RUNS, scaling)
+    assert (found["framework"], found["num_gpus"], found["times_rate"]) == ("a", 4, pytest.approx(1.2))
+    assert (found["slowest_images_per_s"], found["fastest_images_per_s"]) == (90, 120)
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,8 @@ def test_as_many_independent_runs_are_compared_with_the_best():
     ],
 )
 def test_nothing_is_compared_without_a_rival_on_several_devices(rates):
-    assert compare_independent(make_scaling(**rates), {"alone"}) == []
+    assert compare_independent(RUNS, make_scaling(**rates)) is None
 
 
-def test_only_variants_beside_others_are_left_out_of_rankings():
-    runs = pd.DataFrame({"variant": ["together", "alone"], "independent": [None, True]})
-    assert list_independent(runs) == {"alone"}
-    assert list_independent(runs[1:]) == list_independent(runs[:1]) == set()
+def test_a_study_of_nothing_else_compares_nothing():
+    assert compare_independent(RUNS[1:], make_scaling(alone_1=100.0, alone_4=360.0)) is None

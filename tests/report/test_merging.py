@@ -1,12 +1,18 @@
 """Tables of several studies become one, with every value as it stands in its part."""
 
 import csv
+import os
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
 
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.rows import merge_tables
+from howmanygpus.report.tables.jobs import COLUMNS as JOBS
+from messages import says
+from project import ROOT
 
 ROWS = {
     "study": ["one", "one"],
@@ -59,3 +65,24 @@ def test_texts_may_be_long(tmp_path, length):
     merge_tables([tmp_path / "part.tsv"], tmp_path / "table.tsv")
     assert read_table(tmp_path / "table.tsv")["reason"].tolist() == ["x" * length]
     assert csv.field_size_limit() == before, "other readers of the process keep their limit"
+
+
+def test_answers_are_joined_as_text_and_as_markdown_with_one_bill(tmp_path):
+    job = {"kind": "run", "status": "completed", "record": "r", "hours": 1.0, "device_hours": 2.0, "counted_by": "job"}
+    write_table(tmp_path / "jobs.tsv", pd.DataFrame([job], columns=list(JOBS)))
+    for study in ("one", "two"):
+        (tmp_path / study).mkdir()
+        (tmp_path / study / "answer.txt").write_text(f"{study} as text\n")
+        (tmp_path / study / "answer.md").write_text(f"# {study}\n")
+    made = [tmp_path / f"answer.{suffix}" for suffix in ("txt", "md")]
+
+    def merge(*studies):
+        command = [sys.executable, ROOT / "workflow" / "scripts" / "merge_answers.py", "--jobs", tmp_path / "jobs.tsv"]
+        command += ["--studies", *(tmp_path / study for study in studies), "--answers", *made]
+        subprocess.run(command, check=True, env=os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")})
+        return [path.read_text() for path in made]
+
+    text, markdown = merge("one", "two")
+    assert says(text, "one as text", "two as text", "All studies", "- Used: 2 device-hours")
+    assert says(markdown, "# one", "# two", "All studies", "- Used: 2 device-hours")
+    assert merge("two") == ["two as text\n", "# two\n"], "one study has its bill already"

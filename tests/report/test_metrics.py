@@ -10,14 +10,13 @@ from sklearn import metrics
 from figured import make_tables
 from howmanygpus.measure.input.prepared import MISSING
 from howmanygpus.measure.loop.evaluation import score_single_label
-from howmanygpus.report.answer.accuracy import answer_accuracy
-from howmanygpus.report.answer.study import describe_left_out
+from howmanygpus.report.answer.details import describe_data
+from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.figures import quality_by_epoch, time_to_accuracy
 from howmanygpus.report.metrics import list_metrics, load_metric, macro_auc, name_metric, test_loss, top5_accuracy
 from howmanygpus.report.predictions import Predictions, guess
 from howmanygpus.report.tables import class_auc, datasets
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from messages import says
 from specs import make_spec
 from stored import plan_of, store_run
 
@@ -135,12 +134,14 @@ def test_time_to_accuracy_figures_and_answer_work_with_every_metric_and_name_it(
         .get_title(loc="left")
         .startswith(f"test {name_metric(metric)} 0.")
     )
-    lines = answer_accuracy(runs, times, pd.DataFrame([{"input": "arrays", "quality_of_guess": 0.5}]))
-    assert lines[0].startswith(f"Fastest to {name_metric(metric)} 0.65: ")
-    assert f"It ends at a test {name_metric(metric)} of {values[-1]:g}" in lines[0]
+    (decision,) = decide(runs, times, Question())["decisions"]
+    assert (decision["goal"]["metric"], decision["goal"]["threshold"]) == (name_metric(metric), 0.65)
+    assert decision["recommended"]["quality"]["median"] == values[-1]
 
 
 def test_the_answer_names_the_labels_that_the_metric_leaves_out():
-    table = pd.DataFrame([{"input": "arrays", "metric": "macro_auc", "left_out": "Hernia; Mass"}])
-    assert says(describe_left_out(table), "macro ROC AUC", "2 labels", "Hernia, Mass")
-    assert describe_left_out(table.assign(left_out="")) == ""
+    row = {"input": "arrays", "metric": "macro_auc", "left_out": "Hernia; Mass"}
+    table = pd.DataFrame([row], columns=list(datasets.COLUMNS))
+    found = describe_data(table)
+    assert (found["metric"], found["left_out"]) == ("macro ROC AUC", ["Hernia", "Mass"])
+    assert describe_data(table.assign(left_out=""))["left_out"] == []

@@ -4,9 +4,9 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
+from answered import complete
 from figured import GRIDS, make_tables, spread, written
-from howmanygpus.report.answer import answer
-from howmanygpus.report.answer.placement import UNKNOWN, answer_placement
+from howmanygpus.report.answer.details import compare_nodes
 from howmanygpus.report.figures import describe_figure, load_figure
 from howmanygpus.report.figures.price import summarize_prices
 from howmanygpus.report.outcomes import identify
@@ -17,13 +17,12 @@ from howmanygpus.report.tables.ceilings import COLUMNS as BOUNDS
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
-from howmanygpus.report.tables.jobs import COLUMNS as JOBS
 from howmanygpus.report.tables.placement import compare_placements
-from howmanygpus.report.tables.protocols import COLUMNS as PROTOCOLS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.report.tables.variants import compute_variants
+from howmanygpus.report.texts import render_answer
 from specs import make_spec
 
 AXIS = {"config": {"num_nodes": [1, 2]}}
@@ -97,47 +96,47 @@ def test_nodes_that_cannot_have_the_devices_are_no_base():
 
 def test_a_study_without_the_key_compares_nothing():
     runs = make_runs(ONE, TOGETHER, (8, 2, [700]), plan={"config": {"num_nodes": None}})
-    assert compare_placements(runs).empty and answer_placement(runs) == []
+    assert compare_placements(runs).empty and compare_nodes(runs) is None
 
 
 def answer_all(*cells):
     runs = make_runs(*cells)
-    evaluated = [{"epoch": 1, "images_seen": 80, "train_s": 2.0, "wall_s": 3.0, "quality": 0.95}]
     keys = list(identify(AXIS, vars(make_spec())))
-    rows = [run | moment for run in runs[keys].to_dict("records") for moment in evaluated]
-    times = compute_time_to_accuracy(runs, pd.DataFrame(rows, columns=list(EVALUATIONS)), QUALITY)
-    batches = compute_batch_sizes(runs, times, pd.DataFrame(columns=list(NOISE)))
+    evaluated = [
+        run | {"epoch": 1, "images_seen": 80, "train_s": 300 / run.pop("images_per_s"), "wall_s": 3.0, "quality": 0.95}
+        for run in runs[[*keys, "images_per_s"]].to_dict("records")
+    ]
+    times = compute_time_to_accuracy(runs, pd.DataFrame(evaluated, columns=list(EVALUATIONS)), QUALITY)
     data = pd.DataFrame([{"study": "s", "dataset": "d", "input": "arrays"}], columns=list(DATASETS))
-    jobs = pd.DataFrame(columns=list(JOBS))
-    protocols = pd.DataFrame(columns=list(PROTOCOLS))
-    return answer(runs, compute_scaling(runs, {"weak": [8]}, {}), times, data, jobs, batches, protocols)
+    return complete(runs, times, data)
 
 
 def test_the_answer_names_the_cost_of_spreading():
-    text = answer_all(ONE, TOGETHER, APART)
-    assert (
-        "- Spread over nodes: 4 cpu devices on 2 nodes give 0.93 of the rate of 4 on 1 node, in pytorch_ddp x 8 images "
-        "(0.88 to 0.97 by the spread of the repeats)." in text
+    facts = answer_all(ONE, TOGETHER, APART)
+    (found,) = facts["details"]["placements"]
+    assert (found["series"], found["num_gpus"], found["num_nodes"], found["base_num_nodes"]) == ("pytorch_ddp", 4, 2, 1)
+    assert (found["rate_of_base"], found["rate_of_base_min"]) == (0.93, pytest.approx(360 / 410))
+    assert "pytorch_ddp on 4 x cpu on 2 nodes, 8 images per device: 0.93 of the rate on 1 node" in render_answer(
+        facts, "md"
     )
-    assert "Highest throughput: pytorch_ddp on 4 cpu devices of 1 node x 8 images: 400 images/s" in text
+    best = facts["decisions"][0]["recommended"]
+    assert (best["num_gpus"], best["num_nodes"]) == (4, 1)
 
 
 def test_the_answer_takes_the_spread_devices_for_a_configuration_of_their_own():
-    text = answer_all(ONE, TOGETHER, (4, 2, [420, 424]))
-    assert "Highest throughput: pytorch_ddp on 4 cpu devices of 2 nodes x 8 images: 422 images/s (median of 2" in text
-    assert "give 1.05 of the rate" in text
+    facts = answer_all(ONE, TOGETHER, (4, 2, [420, 424]))
+    best = facts["decisions"][0]["recommended"]
+    assert (best["num_gpus"], best["num_nodes"], best["images_per_s"]["median"]) == (4, 2, 422)
+    assert facts["details"]["placements"][0]["rate_of_base"] == pytest.approx(422 / 400)
 
 
 def test_the_answer_says_that_it_knows_nothing_of_spreading():
-    assert answer_placement(make_runs(TOGETHER, (4, 2, [None], {"status": "crashed"}))) == [UNKNOWN]
+    assert compare_nodes(make_runs(TOGETHER, (4, 2, [None], {"status": "crashed"}))) == []
     some = make_runs(TOGETHER, (4, 2, [300]))
     some = pd.concat([some, make_runs((4, 2, [None], {"status": "crashed", "repeat": 2}))])
-    assert answer_placement(some) == [UNKNOWN]
-    once = answer_placement(make_runs((4, 1, [400]), (4, 2, [300])))
-    assert once == [
-        "Spread over nodes: 4 cpu devices on 2 nodes give 0.75 of the rate of 4 on 1 node, in pytorch_ddp x 8 images "
-        "(one repeat each)."
-    ]
+    assert compare_nodes(some) == []
+    (once,) = compare_nodes(make_runs((4, 1, [400]), (4, 2, [300])))
+    assert (once["rate_of_base"], once["rate_of_base_min"]) == (0.75, None)
 
 
 def make_spread_tables(folder):

@@ -8,18 +8,13 @@ import re
 import pandas as pd
 import pytest
 
-from answered import NO_PROTOCOLS, make_runs
+from answered import find_doubt, make_facts
 from howmanygpus.measure.program.process import read_lines
 from howmanygpus.measure.program.reports import RANGES, ReportError, match_output, parse_json
-from howmanygpus.report.answer import answer
 from howmanygpus.report.metrics import list_metrics
-from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.evaluations import explain_missing, read_reported
-from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
-from howmanygpus.report.tables.jobs import COLUMNS as JOBS
-from howmanygpus.report.tables.scaling import compute_scaling
-from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.texts import render_answer
 
 PATTERNS = [
     re.compile(r"^step (?P<step>\d+)"),
@@ -102,35 +97,31 @@ def test_a_metric_under_another_name_is_named(metrics, told):
     assert told in found and bool(found) == bool(told)
 
 
-def write_program_answer(*rows):
+def answer_program(*rows):
     program = {"framework": "mine", "model": "mine", "dataset": "own_data", "input": "program"}
-    runs, evaluations = make_runs(*(program | row for row in rows))
-    evaluations = evaluations.assign(input="program", dataset="own_data", variant="base")
-    evaluations["variant"] = [row["variant"] for row in rows if row.get("quality", 1) is not None]
-    scaling = compute_scaling(runs, {"weak": [8]}, {})
-    times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": [0.9]})
-    datasets = pd.DataFrame([{"study": "s", "dataset": "own_data", "input": "program"}], columns=list(DATASETS))
-    batches = compute_batch_sizes(runs, times, pd.DataFrame(columns=list(NOISE)))
-    return answer(runs, scaling, times, datasets, pd.DataFrame(columns=list(JOBS)), batches, NO_PROTOCOLS)
+    data = pd.DataFrame([{"study": "s", "dataset": "own_data", "input": "program"}], columns=list(DATASETS))
+    return make_facts(*(program | row for row in rows), guessed=None, datasets=data)
 
 
-def test_combinations_of_axes_are_ranked_each_by_itself():
-    text = write_program_answer(
+def test_combinations_of_axes_are_decided_each_by_itself():
+    facts = answer_program(
         {"variant": "model_small", "images_per_s": 900.0, "train_s": 1.0},
         {"variant": "model_large", "images_per_s": 100.0, "train_s": 9.0},
     )
-    for variant, rate in (("model_small", 900), ("model_large", 100)):
-        (line,) = [line for line in text.splitlines() if f"{variant}: Highest throughput" in line]
-        assert f"{rate} images/s" in line
-    assert "ranked by itself" in text and "- Highest throughput" not in text
+    decided = {each["of"]: each["recommended"]["images_per_s"]["median"] for each in facts["decisions"]}
+    assert decided == {"model_small": 900, "model_large": 100}
+    text = render_answer(facts, "txt")
+    assert "\nmodel_small:\nUse 1 x cpu, mine model_small, 8 samples" in text
 
 
 def test_one_variant_needs_no_name():
-    text = write_program_answer({"variant": "base", "images_per_s": 900.0})
-    assert "- Highest throughput: mine on" in text and "ranked by itself" not in text
+    facts = answer_program({"variant": "base", "images_per_s": 900.0})
+    assert [each["of"] for each in facts["decisions"]] == [""]
 
 
 def test_the_answer_names_the_metric_that_was_reported_instead():
     reason = explain_missing([{"event": "evaluation", "metric": {"acc": 0.5}}], "accuracy")
-    text = write_program_answer({"variant": "base", "quality": None, "reason": reason})
-    assert "It was not evaluated: the program reported acc and no accuracy; report it under that name" in text
+    facts = answer_program({"variant": "base", "quality": None, "reason": reason, "run_dir": "r"})
+    assert "No accuracy is known of 1 x cpu mine x 8 (the program reported acc and no accuracy; report" in find_doubt(
+        facts, "no_quality"
+    )

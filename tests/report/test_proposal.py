@@ -20,12 +20,11 @@ RATES = {1: 100.0, 2: 190.0, 4: 340.0, 8: 400.0}
 CONFIG = {"cases": 10, "epochs": 3, "warmup_steps": 5}
 
 
-@pytest.fixture(scope="module")
-def facts():
+def make_facts(rates):
     rows = [
         {"framework": "horovod_a", "num_gpus": count, "images_per_s": rate * scatter, "wall_time_s": 3600 / rate * 100}
         | {"train_s": 1000 / rate, "init_s": 36.0, "compile_s": 0.0, "framework_version": "torch 2", "run_dir": "r"}
-        for count, rate in RATES.items()
+        for count, rate in rates.items()
         for scatter in (0.99, 1.0, 1.01)
     ]
     runs, evaluations = make_runs(*rows)
@@ -34,6 +33,16 @@ def facts():
     used = used.reindex(columns=list(UTILISATION))
     answer = decide(runs, times, Question())
     return collect(answer, runs, compute_scaling(runs, {"weak": [8]}, {}), used, CONFIG)
+
+
+@pytest.fixture(scope="module")
+def facts():
+    return make_facts(RATES)
+
+
+def list_many(num_counts):
+    """Return rates of many device counts, most of which have six digits or more."""
+    return {2**number: 12345.6 * 2 ** (0.9 * number) for number in range(num_counts)}
 
 
 def test_efficiency_and_doublings_pass_or_fail(facts):
@@ -70,8 +79,20 @@ def test_latex_reads_no_commands_in_names(facts):
     assert r"horovod\_a" in render_proposal(facts, "tex")
 
 
+@pytest.mark.parametrize("num_counts", [8, 10])
+def test_many_device_counts_fit_on_a_page_of_text(num_counts):
+    wide = make_facts(list_many(num_counts))
+    lines = render_proposal(wide, "txt").splitlines()
+    assert max(map(len, lines)) <= 100
+    heads = [line for line in lines if line.startswith("devices ")]
+    assert len(heads) > 1 and sum(head.count(" x cpu") for head in heads) == len(wide["curves"][0]["rows"])
+    assert sum(line.startswith("node-hours ") for line in lines) == len(heads)
+
+
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed (Debian: texlive-latex-base)")
-def test_it_compiles(facts, tmp_path):
+@pytest.mark.parametrize("num_counts", [4, 10])
+def test_it_compiles_and_nothing_is_wider_than_the_page(num_counts, tmp_path):
+    facts = make_facts(RATES if num_counts == len(RATES) else list_many(num_counts))
     save(draw(facts), tmp_path)
     (tmp_path / "proposal.tex").write_text(render_proposal(facts, "tex"))
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "proposal.tex"]

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from answered import find_line, make_facts
 from howmanygpus.config.schema import study_defaults
-from howmanygpus.report.answer import protocols as answer_of_protocols
+from howmanygpus.report.answer.details import list_protocols
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.protocols import RANKS_NOTE, UNSURE_NOTE
 from howmanygpus.report.files import write_table
@@ -21,6 +22,8 @@ from howmanygpus.report.published import WORDS, drop_unfair
 from howmanygpus.report.tables import batch_sizes, protocols, scaling, time_to_accuracy, variants
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
+from howmanygpus.report.texts import render_answer
+from messages import says
 from project import ROOT
 from specs import make_spec
 from stored import collect, plan_of, store_run
@@ -243,22 +246,34 @@ def test_the_figure_names_effects_and_places():
 
 
 def describe(*rows, **given):
-    return answer_of_protocols.describe_protocols(compute(*rows, **given))
+    return list_protocols(compute(*rows, **given))
 
 
 def test_the_answer_names_the_effect_of_each_protocol_and_changes_of_rank():
-    (line,) = describe(*two_frameworks(5.0, 6.0), first_epoch_inside=True)
-    assert line.startswith(
-        "Not comparable, the first epoch is inside, with first step, compilation and warm-up (1 cpu device x 8 images, "
-        "arrays fp32): The rate changes by a -65.7 % (-67 % to -64.5 % in 2 repeats), b -34 % (-34.2 % to -33.8 % in 2 "
-        "repeats); the order of frameworks changes: b > a instead of a > b. The training time to accuracy 0.5 changes"
-    )
-    (line,) = describe({"framework": "a"}, {"framework": "a", "variant": "eval_batch_statistics"})
-    assert "The final accuracy changes by a +0 (one repeat). The training time" in line
+    (found,) = describe(*two_frameworks(5.0, 6.0), first_epoch_inside=True)
+    assert found["words"] == WORDS["first_epoch_inside"] and (found["num_gpus"], found["input"]) == (1, "arrays")
+    rate, time = found["measures"]
+    effects = {each["framework"]: each for each in rate["effects"]}
+    assert rate["measure"] == "images_per_s" and effects["a"]["median"] == pytest.approx(0.343, abs=0.001)
+    assert effects["b"]["is_ratio"] and effects["b"]["num_repeats"] == 2
+    assert rate["order"] | {"sure": None} == {
+        **{"num_known": 1, "num_changed": 1, "num_gpus": 1, "fair": "a > b", "unfair": "b > a", "sure": None}
+    }
+    assert (time["metric"], time["target"]) == ("accuracy", 0.5)
+    (found,) = describe({"framework": "a"}, {"framework": "a", "variant": "eval_batch_statistics"})
+    assert not found["measures"][0]["effects"][0]["is_ratio"] and found["measures"][0]["effects"][0]["median"] == 0
     others = {next(make_runs({"framework": "a"})[0][list(IDENTITY)].itertuples(index=False, name=None)): (0.7, 56)}
-    (line,) = describe({"framework": "a"}, others=others)
-    assert line.endswith("The final accuracy changes by a -0.1 (56 images, one repeat).")
+    (found,) = describe({"framework": "a"}, others=others)
+    assert found["measures"][0]["effects"][0]["num_images"] == 56
     assert describe(*two_frameworks(5.0, 6.0)) == []
+
+
+def test_the_sentence_of_a_protocol_has_its_effects_and_orders():
+    facts = make_facts({"framework": "a"}, protocols=compute(*two_frameworks(5.0, 6.0), first_epoch_inside=True))
+    line = find_line(render_answer(facts, "md"), "Not comparable, the first epoch is inside")
+    assert says(line, "1 x cpu, 8 per device, arrays, fp32", "images/s: a -65.7 % (-67 % to -64.5 %)", "b -34 % (")
+    assert says(line, "the order of frameworks changes in 1 of 1 configuration, on 1 device to b > a from a > b")
+    assert "training time to accuracy 0.5: a" in line
 
 
 def test_frameworks_with_the_same_value_keep_their_order():
@@ -269,9 +284,10 @@ def test_frameworks_with_the_same_value_keep_their_order():
 
 def test_the_answer_takes_the_largest_device_count_and_names_where_the_order_changes():
     larger = [{"framework": name, "num_gpus": 2, "images_per_s": rate} for name, rate in (("a", 400.0), ("b", 300.0))]
-    (line,) = describe(*two_frameworks(5.0, 6.0), *larger, first_epoch_inside=True)
-    assert "warm-up (2 cpu devices x 8 images" in line
-    assert "; the order of frameworks changes in 1 of 2 configurations: on 1 device b > a instead of a > b. The" in line
+    (found,) = describe(*two_frameworks(5.0, 6.0), *larger, first_epoch_inside=True)
+    assert found["num_gpus"] == 2
+    order = found["measures"][0]["order"]
+    assert (order["num_changed"], order["num_known"], order["num_gpus"]) == (1, 2, 1)
 
 
 def test_nothing_is_computed_without_protocols():

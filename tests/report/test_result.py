@@ -134,6 +134,29 @@ def test_disturbed_repeats_are_said():
     assert find_changes(first, second) == ["repeats that other work disturbed, which count: 0 -> 2"]
 
 
+def test_two_models_of_one_device_name_are_two_machines():
+    """A processor that is replaced by a faster one makes no framework faster."""
+    slow, fast = {"device_model": "old", "images_per_s": 100.0}, {"device_model": "new", "images_per_s": 300.0}
+    rows = [{"framework": "a"} | model for model in (slow, slow, fast, fast)]
+    missing = {"framework": "a", "num_gpus": 2, "status": "missing", "device_model": None}
+    mixed = make_study(*rows, missing)
+    rates = {tuple(one["device_model"]): one["images_per_s"] for one in mixed["configurations"]}
+    assert rates == {("old",): [100, 100], ("new",): [300, 300], (): []}
+    alone = make_study(*rows[:2], missing)
+    assert [one["device_model"] for one in alone["configurations"]] == [["old"], []]
+    comparison = compare(mixed, alone)
+    assert [each.names["device_model"] for each in comparison.configurations] == ["old"]
+    assert [each["device_model"] for each in comparison.only_first] == ["new"]
+    moved = make_study(*rows[2:])
+    assert len(compare(alone, moved).configurations) == 1, "two machines, each with one model"
+
+
+def test_a_run_that_has_not_started_counts_with_the_only_model():
+    rows = [{"framework": "a", "device_model": "old"}, {"framework": "a", "status": "missing", "device_model": None}]
+    (one,) = make_study(*rows)["configurations"]
+    assert one["num_planned"] == 2 and one["device_model"] == ["old"]
+
+
 def write(folder, text):
     path = folder / "result.json"
     path.write_text(text)

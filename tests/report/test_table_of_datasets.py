@@ -4,10 +4,10 @@ import json
 
 from howmanygpus.measure.input.writing import write_data
 from howmanygpus.prepare.checks.remarks import write_remarks
-from howmanygpus.report.answer.study import describe_data, describe_remarks
+from howmanygpus.report.answer.details import describe_data
 from howmanygpus.report.tables import datasets
 from specs import make_data, make_spec
-from stored import collect, plan_of
+from stored import plan_of
 
 
 def test_the_table_of_data_sets_has_counts_and_the_majority_class(tmp_path):
@@ -32,7 +32,7 @@ def test_the_table_of_data_sets_has_the_split_and_the_remarks(tmp_path):
     write_remarks(tmp_path / "a/arrays", ["two images", "one folder"])
     table = datasets.tabulate(plan, tmp_path)
     assert table.loc[0, ["split", "remarks"]].tolist() == ["25 % by ^(p), seed 3", "two images; one folder"]
-    assert "which the workflow split" in describe_data(collect(plan, tmp_path)[0], table)
+    assert describe_data(table)["split"] == "25 % by ^(p), seed 3" and describe_data(table)["has_remarks"]
     assert table[["num_train_groups", "num_test_groups"]].isna().all(axis=None)
     manifest = tmp_path / "a/arrays/manifest.tsv"
     header, *lines = manifest.read_text().splitlines()
@@ -40,6 +40,5 @@ def test_the_table_of_data_sets_has_the_split_and_the_remarks(tmp_path):
     manifest.write_text("\n".join([f"{header}\tgroup", *grouped, ""]))
     table = datasets.tabulate(plan, tmp_path)
     assert table.loc[0, ["num_train_groups", "num_test_groups"]].tolist() == [7, 1]
-    said = describe_data(collect(plan, tmp_path)[0], table)
-    assert "in 10 classes, from 7 and 1 groups (such as patients), which the workflow split" in said
-    assert "There are remarks on the images" in describe_remarks(table) and describe_remarks(table[["dataset"]]) == ""
+    found = describe_data(table)
+    assert (found["num_classes"], found["num_train_groups"], found["num_test_groups"]) == (10, 7, 1)

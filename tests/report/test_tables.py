@@ -6,16 +6,11 @@ import pandas as pd
 import pytest
 
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.report.answer import answer
+from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables import describe_table, list_common, losses
-from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
-from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
-from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
-from howmanygpus.report.tables.jobs import COLUMNS as JOBS
-from howmanygpus.report.tables.protocols import COLUMNS as PROTOCOLS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy, summarize_time_to_accuracy
@@ -23,12 +18,6 @@ from howmanygpus.site.jobs.completing import complete_attempts
 from records import make_run
 from specs import make_spec
 from stored import FIXED, QUALITY, collect, plan_of, store_run, write_attempt
-
-NO_DATASETS = pd.DataFrame([{"dataset": "d", "input": "arrays"}], columns=list(DATASETS))
-"""The table of a data set whose prepared images were deleted."""
-NO_JOBS = pd.DataFrame(columns=list(JOBS))
-NO_NOISE = pd.DataFrame(columns=list(NOISE))
-NO_PROTOCOLS = pd.DataFrame(columns=list(PROTOCOLS))
 
 
 def test_rates_are_total_over_total_of_the_measured_windows(tmp_path):
@@ -253,47 +242,39 @@ def test_a_diverged_run_never_reached_any_threshold(tmp_path):
     assert table["reached"].tolist() == [False, False]
 
 
+def decide_about(runs, evaluations):
+    (decision,) = decide(runs, compute_time_to_accuracy(runs, evaluations, QUALITY), Question())["decisions"]
+    return decision
+
+
 def test_the_answer_names_the_best_and_says_when_there_is_none(tmp_path):
     specs = [make_spec(), make_spec(framework="keras_mirrored")]
     store_run(tmp_path, "run0", specs[0], accuracies=(0.9,), window_s=(1.0, 1.0))
-    runs, evaluations = collect(plan_of(*specs), tmp_path)
-    scaling = compute_scaling(runs, {"weak": [8]}, {})
-    times = compute_time_to_accuracy(runs, evaluations, QUALITY)
-    text = answer(runs, scaling, times, NO_DATASETS, NO_JOBS, compute_batch_sizes(runs, times, NO_NOISE), NO_PROTOCOLS)
-    assert "2 runs planned: 1 completed, 1 missing" in text
-    assert "Fastest to accuracy 0.9: pytorch_ddp on 1 cpu device x 8 images: 2 s of training (one repeat)" in text
-    assert "Highest throughput: pytorch_ddp on 1 cpu device x 8 images: 80 images/s (one repeat)" in text
-    empty, none = collect(plan_of(specs[1]), tmp_path / "elsewhere")
-    curves = compute_scaling(empty, {"weak": [8]}, {})
-    times = compute_time_to_accuracy(empty, none, QUALITY)
-    batches = compute_batch_sizes(empty, times, NO_NOISE)
-    nothing = answer(empty, curves, times, NO_DATASETS, NO_JOBS, batches, NO_PROTOCOLS)
-    assert "no answer yet" in nothing
+    best = decide_about(*collect(plan_of(*specs), tmp_path))["recommended"]
+    assert (best["framework"], best["duration_s"]["median"], best["images_per_s"]["median"]) == ("pytorch_ddp", 2, 80)
+    nothing = decide_about(*collect(plan_of(specs[1]), tmp_path / "elsewhere"))
+    assert nothing["refusal"] == "no run that counts has completed"
 
 
 @pytest.mark.parametrize(
-    ("inputs", "expected"),
+    ("inputs", "rate"),
     [
-        ({"arrays": 1.0, "synthetic": 0.5, "resident": 0.25}, "80 images/s"),
-        ({"synthetic": 0.5, "resident": 0.25}, "160 images/s"),
-        ({"resident": 0.25}, "320 images/s"),
-        ({"arrays": None, "resident": 0.25}, "no answer yet"),
+        ({"arrays": 1.0, "synthetic": 0.5, "resident": 0.25}, 80),
+        ({"synthetic": 0.5, "resident": 0.25}, 160),
+        ({"resident": 0.25}, 320),
+        ({"arrays": None, "resident": 0.25}, None),
     ],
 )
-def test_the_answer_is_about_real_images_if_the_study_has_any(tmp_path, inputs, expected):
+def test_the_answer_is_about_real_images_if_the_study_has_any(tmp_path, inputs, rate):
     """inputs: seconds of a window of 10 steps with 8 images each, None for a run that is missing."""
     specs = [make_spec(input=name) for name in inputs]
     for number, (spec, window_s) in enumerate(zip(specs, inputs.values(), strict=True)):
         if window_s:
             store_run(tmp_path, f"run{number}", spec, accuracies=(0.9,), window_s=(window_s, window_s))
     runs, evaluations = collect(plan_of(*specs), tmp_path)
-    table = compute_time_to_accuracy(runs, evaluations, QUALITY)
-    assert set(table["input"]) <= {"arrays"}
-    data = pd.DataFrame([{"dataset": "d", "input": name} for name in inputs], columns=list(DATASETS))
-    batches = compute_batch_sizes(runs, table, NO_NOISE)
-    assert expected in answer(
-        runs, compute_scaling(runs, {"weak": [8]}, {}), table, data, NO_JOBS, batches, NO_PROTOCOLS
-    )
+    assert set(compute_time_to_accuracy(runs, evaluations, QUALITY)["input"]) <= {"arrays"}
+    best = decide_about(runs, evaluations)["recommended"]
+    assert (best["images_per_s"]["median"] if best else None) == rate
 
 
 def test_the_losses_table_has_the_windows_of_the_first_epoch(tmp_path):

@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn import metrics
 
@@ -11,7 +10,7 @@ from figured import make_tables
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.gate.cross_entropy import softmax_cross_entropy
 from howmanygpus.measure.loop.evaluation import PredictionStore, merge_predictions, score
-from howmanygpus.report.answer.accuracy import answer_accuracy
+from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.metrics import accuracy, roc_auc, test_loss
 from howmanygpus.report.predictions import Predictions, guess, read_predictions
 from howmanygpus.report.tables import class_auc, datasets
@@ -122,12 +121,11 @@ def test_the_table_of_images_has_the_area_of_a_guess(drawn, tmp_path):
 def test_the_answer_names_the_area_beside_another_metric():
     tables = make_tables(lambda num_gpus: "completed", lambda num_gpus: 0.96)
     runs, times = tables["runs"].assign(roc_auc_last=0.9876), tables["time_to_accuracy"]
-    guessed = pd.DataFrame([{"input": "arrays", "quality_of_guess": 0.7}])
-    assert (
-        "accuracy of 0.96 on average over 2 repeats, with a ROC AUC of 0.988; always"
-        in answer_accuracy(runs, times, guessed)[0]
-    )
-    assert "0.988" not in answer_accuracy(runs.assign(quality_metric="roc_auc"), times, guessed)[0]
+    (decision,) = decide(runs, times, Question())["decisions"]
+    best = decision["recommended"]
+    assert (best["quality"]["median"], best["roc_auc"]["median"]) == (0.96, 0.9876)
+    own = decide(runs.assign(quality_metric="roc_auc"), times.assign(metric="roc_auc"), Question())["decisions"][0]
+    assert own["recommended"]["roc_auc"] is None
 
 
 def plan_patterns(num_classes: int, metric: str) -> Plan:

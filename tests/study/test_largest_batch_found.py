@@ -10,7 +10,7 @@ import pandas as pd
 from howmanygpus.files import write_json_atomic
 from howmanygpus.invocation.deciding import compute_pass_state, decide_all, describe_decision, end_pass
 from howmanygpus.invocation.searches import WAITS, list_numbers, record_failed_searches
-from howmanygpus.report.answer.largest import describe_largest
+from howmanygpus.report.answer.batches import list_largest
 from howmanygpus.report.figures import load_figure
 from howmanygpus.report.files import read_table
 from howmanygpus.report.outcomes import identify
@@ -20,7 +20,6 @@ from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.site.retrying import STARTED
 from howmanygpus.study.largest.search import read_found
 from howmanygpus.study.plan import Plan
-from messages import says
 from project import ROOT, study
 from searched import CPU, found, make_plan
 
@@ -126,13 +125,12 @@ def test_the_script_reads_records_and_the_files_of_searches_that_failed(tmp_path
 
 def test_the_answer_names_the_largest_batch_and_its_limit():
     plan = make_plan(found(48), found(0, "failed", "it crashed"), per_device_batch_size="max", num_gpus=[1, 2])
-    told = describe_largest(tabulate(plan))
-    assert says(told, "pytorch_ddp on cpu", "48 images", "memory", 40, "jax_sharding on cpu", "none", "it crashed")
+    torch, jax = list_largest(tabulate(plan))
+    assert (torch["series"], torch["device"], torch["largest"], torch["taken"]) == ("pytorch_ddp", "cpu", 48, 40)
+    assert (jax["largest"], jax["limit"], jax["limit_reason"]) == (None, "failed", "it crashed")
     plan = make_plan(found(1432, "data_set"), found(64, "host_memory"), per_device_batch_size="max")
-    text = describe_largest(tabulate(plan))
-    assert "pytorch_ddp on cpu: 1432 images (bounded by the data set)" in text
-    assert "jax_sharding on cpu: 64 images (memory of the host)" in text
-    assert describe_largest(None) == ""
+    limits = [(each["largest"], each["limit"]) for each in list_largest(tabulate(plan))]
+    assert limits == [(1432, "data_set"), (64, "host_memory")]
 
 
 def test_the_batch_of_each_framework_is_marked_with_its_limit():

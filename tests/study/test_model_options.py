@@ -2,14 +2,13 @@
 
 import json
 
-import pandas as pd
 import pytest
 
+from answered import write_answer
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.gate.task import draw_task_weights
 from howmanygpus.measure.models.alexnet.parameters import smallest_map
 from howmanygpus.measure.spec import RunSpec
-from howmanygpus.report.answer.study import describe_runs
 from howmanygpus.report.tables.runs import describe_options
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.networks import name_network
@@ -88,9 +87,8 @@ def test_networks_are_named_after_their_options():
 
 
 def test_the_answer_names_the_options():
-    row = {"study": "s", "dataset": "digits", "model": "resnet18", "status": "completed", "input": "arrays"}
-    said = [describe_runs(pd.DataFrame([row | {"model_options": each}]), pd.DataFrame()) for each in (None, "width 8")]
-    assert said[0].startswith("s: resnet18 on digits") and said[1].startswith("s: resnet18 (width 8) on digits")
+    said = [write_answer({"framework": "a", "model_options": each}).splitlines()[0] for each in (None, "width 8")]
+    assert said[0].endswith("small_cnn on d") and said[1].endswith("small_cnn (width 8) on d")
 
 
 @pytest.mark.parametrize(

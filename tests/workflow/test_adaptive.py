@@ -82,7 +82,7 @@ def test_a_grid_goes_as_far_as_it_is_worth_it(project):
     assert found["small dozing 2"] == ("not_run", "its probe gave no rate (crashed)")
     assert found["small_probe dozing 4"] == ("not_run", "2 devices gave no rate (crashed)")
     assert found["small sleeping 1"][1].startswith("rank 2 by throughput (")
-    answer = project.read("results/tables/answer.txt")
+    answer = project.read("results/tables/answer.md")
     assert "These are short probes of small" in answer and f"Not run: {BELOW}" in answer
 
     jobs = list_jobs(project)

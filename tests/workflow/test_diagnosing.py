@@ -64,8 +64,8 @@ def test_no_comparison_contains_a_control(project):
     tables = project.folder / "results" / "tables" / "seen"
     for name in ("scaling", "time_to_accuracy", "losses", "batch_sizes"):
         assert set(read_table(tables / f"{name}.tsv")["variant"]) <= {"base"}
-    answer = (tables / "answer.txt").read_text()
-    assert "4 runs planned: 4 completed; 10 control runs: 10 completed." in answer
+    answer = (tables / "answer.md").read_text()
+    assert "4 runs planned: 4 completed." in answer and "are not ranked: 10 completed." in answer
     assert "control_" not in answer
 
 

@@ -83,13 +83,13 @@ def test_available_starts_nothing_after_an_edit_and_names_stale_runs(project, ch
     printed = project.snakemake("available", "--forceall")
     assert hash_started(project) == before
     assert named in printed and SLEEPING in printed
-    assert "1 of 1 run is stale" in project.read("results/tables/small/answer.txt")
+    assert "code or data: 1 run" in " ".join(project.read("results/tables/small/answer.txt").split())
     (row,) = project.read_rows()
     assert row["status"] == ("stale" if change is change_settings else "completed")
     assert row["stale_because"] and bool(row["images_per_s"]) == (row["status"] == "completed")
     assert project.planned("available") == []
     project.snakemake("available", *REPORT)
-    assert "1 of 1 run is stale" in project.read("results/report.html")
+    assert "Stale, made with other settings, code or data: 1 run" in project.read("results/report.html")
     assert hash_started(project) == before
 
 

@@ -38,8 +38,8 @@ def test_the_slowest_device_counts_and_the_answer_compares(project):
     assert float(alone["device_images_per_s_max"]) == pytest.approx(rates[0], rel=1e-4)
     scaling = read_rows(project, "scaling")
     assert float(scaling["alone"]["images_per_s_median"]) == pytest.approx(2 * rates[1], rel=1e-4)
-    answer = project.read("results/tables/small/answer.txt")
-    assert "Highest throughput: sleeping on 2 cpu devices" in answer
+    answer = project.read("results/tables/small/answer.md")
+    assert " sleeping together | 64 |" in answer and "sleeping alone" not in answer
     assert "2 independent runs of sleeping at once, on one device each, have" in answer
 
 

@@ -45,7 +45,7 @@ def test_one_call_searches_the_largest_batch_and_runs_the_grid(project):
     assert [each["batch"] for each in found["sleeping"]["tries"]] == [32, 64, 48, 40, 40]
     assert found["sleeping"]["limit"] == "memory" and "7 GiB" in found["sleeping"]["reason"]
     assert (found["dozing"]["largest"], found["dozing"]["limit"]) == (BOUND, "data_set")
-    answer = project.read("results/tables/answer.txt")
+    answer = project.read("results/tables/answer.md")
     assert "sleeping on cpu: 40 images (memory)" in answer, answer
     assert f"dozing on cpu: {BOUND} images (bounded by the data set)" in answer
     rows = project.read("results/tables/small/batch_search.tsv").splitlines()
@@ -66,7 +66,7 @@ def test_a_search_that_fails_leaves_the_rest_and_is_repeated_by_the_next_call(pr
     reason = "64 images at a time: RuntimeError: the fake backend was told to crash"
     row = next(row for row in project.read_rows() if row["status"] == "unsupported")
     assert row["reason"] == f"per_device_batch_size: max has no number (failed): {reason}"
-    assert f"sleeping on cpu: none (failed: {reason})" in project.read("results/tables/answer.txt")
+    assert f"sleeping on cpu: none (failed: {reason})" in project.read("results/tables/answer.md")
     tries = [row.split("\t") for row in project.read("results/tables/small/batch_search.tsv").splitlines()]
     sizes, outcomes = tries[0].index("batch"), tries[0].index("outcome")
     assert [(row[sizes], row[outcomes]) for row in tries if row[2] == "sleeping"] == [

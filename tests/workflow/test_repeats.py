@@ -58,7 +58,7 @@ def test_repeats_end_when_the_rate_is_known_and_say_why(project):
     assert ended["sleeping", "64"] == "the interval of the median is within 0.3 of it after 3 repeats"
     assert ended["dozing", "64"] == "3 of 3 repeats gave no rate (out of memory)"
     assert [row["num_planned"] for row in rows] == ["9", "3", "3", "3"], "repeats that nothing needs are not planned"
-    answer = project.read("results/tables/small/answer.txt")
+    answer = project.read("results/tables/small/answer.md")
     assert "3 configurations until the interval of the median was as narrow as asked for" in answer
     summary = project.snakemake("--dry-run", "--until", "train")
     assert "Not repeated further: 4 configurations" in summary and "1 x 3 of 3 repeats gave no rate" in summary

@@ -24,7 +24,8 @@ def test_the_report_opens_without_errors_or_requests(project, tmp_path):
     project.snakemake(*RUNS, expect=1)
     printed = project.snakemake("available")
     command = ".venv/bin/snakemake available --profile profiles/local --report results/report.html"
-    assert f"The answer is in results/tables/answer.txt. This writes the report: {command}" in printed
+    told = "The answer is in results/tables/answer.txt, and as Markdown beside it. This writes the report: "
+    assert told + command in printed
     printed = project.snakemake("available", "--report", "results/report.html")
     assert "WARNING" not in printed, "a caption is not valid reStructuredText"
     content, console, requests = open_page(project.folder / "results" / "report.html", tmp_path)
@@ -35,7 +36,7 @@ def test_the_report_opens_without_errors_or_requests(project, tmp_path):
     assert requests == []
     assert '"results/all_runs.html"' in content, "a report that was sent by mail has the page of all runs in itself"
     page = content[content.index('id="app"') :]
-    order = ["8 runs planned: 6 completed, 2 crashed", "Trained on digits", 'src="data:image/svg+xml;base64,']
+    order = ["8 runs planned: 6 completed, 2 crashed", "Data: digits", 'src="data:image/svg+xml;base64,']
     order += ["The same work in every framework"]
     places = [page.index(text) for text in [*order, 'id="rulegraph"']]
     menu = [page.index(number_category(name)) for name in CATEGORIES]

@@ -7,7 +7,7 @@ INPUTS   results/plans/{study}.json, results/runs/{study}/, results/attempts/{st
          results/batch_sizes/ (searches for the largest batch, for studies with `max`)
 OUTPUTS  results/decisions/{study}.json (why runs of an adaptive study are not done)
          results/records/{study}.ledger.json (every job that used devices, with the times that SLURM counted)
-         results/tables/{study}/{table}.tsv and answer.txt; those over all studies are in results/tables/
+         results/tables/{study}/{table}.tsv, answer.txt and answer.md; those over all studies are in results/tables/
 
 The table `runs` of a study has one row per planned run. Metrics are empty for runs without results.
 """
@@ -190,9 +190,13 @@ rule merge_tables:
 
 
 rule answer_question:
+    """Write the answer as facts and texts and, on a cluster, the batch script of the recommended configuration."""
     input:
         plan="results/plans/{study}.json",
-        template="workflow/report/answer.txt.jinja",
+        templates=expand(
+            "workflow/report/{template}.jinja",
+            template=["answer", "answer_screen.txt", "answer.txt", "answer.md", "doubts"],
+        ),
         tables=expand(
             "results/tables/{{study}}/{table}.tsv",
             table=[
@@ -208,6 +212,7 @@ rule answer_question:
         ),
         decision=products.decision,
         batch_search=products.batch_search,
+        machine=[PLAN.machine.path] if PLAN.machine.submits else [],
     output:
         answer=report(
             "results/tables/{study}/answer.txt",
@@ -216,8 +221,10 @@ rule answer_question:
             subcategory="{study}",
             labels={"figure": "Answer: best framework and device count"},
         ),
+        markdown="results/tables/{study}/answer.md",
         facts="results/tables/{study}/answer.json",
         result="results/tables/{study}/result.json",
+        batch_script=["results/tables/{study}/run.sbatch"] if PLAN.machine.submits else [],
     log:
         "results/logs/answer_question/{study}.log",
     params:
@@ -230,32 +237,10 @@ rule answer_question:
             --plan {input.plan:q} \
             --decision {input.decision:q} \
             --batch-search {input.batch_search:q} \
-            --answer {output.answer:q} \
+            --machine {input.machine:q} \
+            --answers {output.answer:q} {output.markdown:q} \
             --facts {output.facts:q} \
             --result {output.result:q} \
-            >{log:q} 2>&1
-        """
-
-
-rule write_batch_script:
-    """Write the batch script of the recommended configuration, on a cluster."""
-    input:
-        plan="results/plans/{study}.json",
-        facts="results/tables/{study}/answer.json",
-        machine=PLAN.machine.path,
-    output:
-        batch_script="results/tables/{study}/run.sbatch",
-    log:
-        "results/logs/write_batch_script/{study}.log",
-    localrule: True
-    params:
-        code=hash_script("write_batch_script"),
-    shell:
-        r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_batch_script.py \
-            --facts {input.facts:q} \
-            --plan {input.plan:q} \
-            --machine {input.machine:q} \
             --batch-script {output.batch_script:q} \
             >{log:q} 2>&1
         """
@@ -324,19 +309,22 @@ rule propose:
 
 rule merge_answers:
     input:
-        answers=expand("results/tables/{study}/answer.txt", study=PLAN.studies),
+        answers=expand("results/tables/{study}/answer.{suffix}", study=PLAN.studies, suffix=["txt", "md"]),
         jobs="results/tables/jobs.tsv",
+        templates=expand("workflow/report/{template}.jinja", template=["answer", "bill"]),
     output:
         answer="results/tables/answer.txt",
+        markdown="results/tables/answer.md",
     log:
         "results/logs/merge_answers.log",
     params:
         code=hash_script("merge_answers"),
+        studies=[f"results/tables/{study}" for study in PLAN.studies],
     shell:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_answers.py \
-            --answers {input.answers:q} \
+            --studies {params.studies:q} \
             --jobs {input.jobs:q} \
-            --answer {output.answer:q} \
+            --answers {output:q} \
             >{log:q} 2>&1
         """

@@ -30,7 +30,7 @@ def describe_success(made: Iterable[str], command_line: list[str], targets: Iter
     targets = list(targets)
     options = _list_options(command_line, targets)
     report = shlex.join([".venv/bin/snakemake", *targets, *options, "--report", "results/report.html"])
-    return f"The answer is in {answers[0]}. This writes the report: {report}"
+    return f"The answer is in {answers[0]}, and as Markdown beside it. This writes the report: {report}"
 
 
 def describe_end(

@@ -26,20 +26,22 @@ LEVEL_FRAC = 0.1
 LEVELS = {"input": "input_of_time", "exchange": "exchange_of_time"}
 HIDDEN_FRAC = 0.05
 """Unexplained share from which the sentence says what is lost without each cause; causes may hide each other."""
-DIAGNOSE = "diagnose: true adds the runs with resident input and without exchange that would tell"
+DIAGNOSE = "diagnose: true"
+"""Line of a study's config that adds the runs with resident input and without exchange."""
 
 
 @dataclass(frozen=True)
 class Place:
     """What a sentence is about.
 
-    line: name of the curve. end, base: rows of `scaling`. diagnoses: the study's key. drift: of the study's rates.
+    line: name of the curve. end, base: rows of `scaling`. asks: whether control runs are to be recommended. drift: of
+    the study's rates.
     """
 
     line: str
     end: pd.Series
     base: pd.Series
-    diagnoses: bool
+    asks: bool
     drift: Drift | None
 
     @property
@@ -130,9 +132,6 @@ def _describe_levels(place: Place, row: dict, shares: Mapping[str, Share], shown
         than = "more" if change < 0 else "less" if change > 0 else "as much"
         bends = "" if change else ", which bends no curve"
         text += f" {cause[0].upper()}{cause[1:]} takes {part}, and {than} at the baseline{bends}."
-    loss = shares[LOSS]
-    if text and row["remedy"] and (not loss.is_shown or (not shown and loss.value > 0)):
-        text += f" Remedy for a higher rate: {row['remedy']}."
     return text
 
 
@@ -141,7 +140,9 @@ def _list_causes(
 ) -> str:
     """List the causes with their shares, then the rest and what is not known about it."""
     if UNEXPLAINED not in shares:
-        return f"; nothing is known about why. {_recommend_controls(place, not_known)}"
+        is_program = place.end["input"] == PROGRAM
+        why = " A user's program does not report the parts of its steps." if is_program else ""
+        return f"; nothing is known about why.{why}"
     parts = [f"{write_share(shares[name])} {_describe_cause(name, row, shares[name])}" for name in shown]
     rest = f"{write_share(shares[UNEXPLAINED])} unexplained"
     if not parts:
@@ -150,12 +151,7 @@ def _list_causes(
     text = f": {', '.join([*parts, rest])}"
     if not_known:
         text += f" ({'; '.join(not_known.values())})"
-    text += f".{_describe_hidden(row, shares)}"
-    if row["remedy"] and (shown or shares[LOSS].value < 0):
-        text += f" Remedy: {row['remedy']}."
-    if not_known:
-        text += f" {_recommend_controls(place, not_known)}"
-    return text.rstrip()
+    return f"{text}.{_describe_hidden(row, shares)}"
 
 
 def _describe_hidden(row: dict, shares: Mapping[str, Share]) -> str:
@@ -169,13 +165,11 @@ def _describe_hidden(row: dict, shares: Mapping[str, Share]) -> str:
     return f" {text[0].upper()}{text[1:]}; causes that overlap hide each other."
 
 
-def _recommend_controls(place: Place, not_known: Mapping[str, str]) -> str:
-    """Say which measurement is missing, or nothing if the study has planned it."""
-    if place.end["input"] == PROGRAM:
-        return "A user's program does not report the parts of its steps."
-    if not place.diagnoses:
-        return f"{DIAGNOSE}."
-    return ""
+def recommend_controls(place: Place, shares: Mapping[str, Share], not_known: Mapping[str, str]) -> str | None:
+    """Return the line of config that would tell more of a loss; None if nothing is missing or nothing would help."""
+    is_missing = UNEXPLAINED not in shares or bool(not_known)
+    is_possible = place.asks and place.end["input"] != PROGRAM
+    return DIAGNOSE if shares[LOSS].is_shown and is_missing and is_possible else None
 
 
 def _describe_cause(name: str, row: dict, share: Share) -> str:

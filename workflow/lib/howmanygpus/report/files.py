@@ -39,8 +39,6 @@ def find_record(run: str, results: Path = Path()) -> Path | None:
     return attempts[-1].relative_to(results) if attempts else None
 
 
-DETAILS = "In detail:"
-"""Line of an answer between its first screen and the rest."""
 TOGETHER = "All studies, with each shared job counted once:"
 """Heading of the bill of all studies, at the end of the answers."""
 FIRST = "decision"
@@ -58,11 +56,10 @@ def read_bill(answers: Path = TABLES / "answer.txt") -> str:
     return heading + bill
 
 
-def read_answers(studies: Iterable[str], tables: Path = TABLES) -> dict[str, dict[str, str]]:
-    """Return the answers that exist, by study, each as its first screen and its details."""
+def read_answers(studies: Iterable[str], tables: Path = TABLES) -> dict[str, str]:
+    """Return the text of each answer that exists, by study."""
     paths = {study: tables / study / "answer.txt" for study in studies}
-    parts = {study: path.read_text().partition(f"{DETAILS}\n") for study, path in paths.items() if path.exists()}
-    return {study: {"screen": screen, "details": details} for study, (screen, _, details) in parts.items()}
+    return {study: path.read_text() for study, path in paths.items() if path.exists()}
 
 
 def read_figures(studies: Iterable[str], arguments: list[str], figures: Path = FIGURES) -> dict[str, str]:

@@ -29,14 +29,16 @@ KEY = (
     *(name for name in CONFIGURATION if name not in ("device", "placement")),
     "global_batch_size",
 )
-"""What two results are matched by. The device is left out, so that machines can be compared; see choose_key."""
+"""What two results are matched by. The machine is left out, so that machines can be compared; see choose_key."""
 VALUES = ("images_per_s", "train_s", "wall_time_s", "quality_last", "peak_memory_gib", "cost")
 CONSTANT = (
     *("framework_version", "device_model", "driver_version", "manifest_sha256", "parity", "git_commit"),
     *("python_version", "quality_metric", "currency"),
 )
-TEXTS = ("text", "run_next", "why", "refusal")
+TEXTS = ("text", "run_next", "sentence", "remedy", "refusal")
 """Keys of a decision whose values are sentences, which may name hosts."""
+LEFT_OUT = ("run_dirs", "facts")
+"""Keys of a decision that name folders, and what its sentences are made of."""
 LEVEL = 0.98
 """Probability that no framework is said to differ if none does; likewise for the configurations, among themselves."""
 SMALLEST = 0.05
@@ -50,10 +52,11 @@ def make_result(planned: pd.DataFrame, facts: dict[str, Any], plan: dict[str, An
 
     planned: the table of all its runs; facts: see report.answer.facts; plan: content of results/plans/{study}.json,
     from which the settings come. The values of one repeat stand at the same place of each list.
+    Devices of one name and of several models are several machines, each with configurations of its own.
     """
     runs, settings = planned[is_fair(planned)], describe_settings(plan) if plan else {}
     configurations = []
-    for key, repeats in runs.groupby([*KEY, "device"], sort=False, dropna=False):
+    for (*key, _), repeats in runs.groupby([*KEY, "device", _choose_models(runs)], sort=False, dropna=False):
         done = repeats[repeats["status"] == "completed"]
         configurations.append(
             {name: _plain(value) for name, value in zip([*KEY, "device"], key, strict=True)}
@@ -82,10 +85,17 @@ def _summarize(values: pd.Series) -> dict[str, float] | None:
 def _publish(facts: Any, hosts: list[str], key: str = "") -> Any:
     """Return a decision without the folders of runs, and without hosts and places in its sentences."""
     if isinstance(facts, dict):
-        return {name: _publish(each, hosts, name) for name, each in facts.items() if name != "run_dirs"}
+        return {name: _publish(each, hosts, name) for name, each in facts.items() if name not in LEFT_OUT}
     if isinstance(facts, list):
         return [_publish(each, hosts, key) for each in facts]
     return hide_places(hide_hosts(facts, hosts)) if isinstance(facts, str) and key in TEXTS else facts
+
+
+def _choose_models(runs: pd.DataFrame) -> pd.Series:
+    """Return the model of each run's device. A run that has not started has that of the others if they have one."""
+    models = runs["device_model"].groupby(runs["device"])
+    only = models.transform("first").where(models.transform("nunique") == 1)
+    return runs["device_model"].astype(object).fillna(only).rename("machine")
 
 
 def _plain(value: Any) -> Any:
@@ -158,9 +168,14 @@ def compare(first: Result, second: Result) -> Comparison:
 
 
 def choose_key(first: Result, second: Result) -> tuple[str, ...]:
-    """Return what configurations are matched by: also the device if one of the results has several."""
-    devices = [{one["device"] for one in result["configurations"]} for result in (first, second)]
-    return (*KEY, "device") if max(map(len, devices)) > 1 else KEY
+    """Return what configurations are matched by: also devices or their models if one of the results has several."""
+    rated = [[one for one in result["configurations"] if any(one["images_per_s"])] for result in (first, second)]
+    several = [
+        name
+        for name in ("device", "device_model")
+        if any(len({_identify(one, (name,)) for one in each}) > 1 for each in rated)
+    ]
+    return (*KEY, *several)
 
 
 def _index(result: Result, names: tuple[str, ...]) -> dict[tuple, list[float]]:

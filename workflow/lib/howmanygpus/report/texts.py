@@ -1,11 +1,13 @@
 """
-Texts of a decision, of a comparison and of a proposal, by templates in workflow/report/.
+Texts of an answer, of a comparison and of a proposal, by templates in workflow/report/.
 
 Whoever changes a sentence changes a template only. The templates get the functions of this module that write numbers.
 """
 
+import re
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,12 @@ MOST = (
     *({"doubts": 0, "rows": 0, "alternatives": 0, "ties": 0, "decisions": decisions} for decisions in (8, 4)),
 )
 """Most parts of each kind that a first screen shows, from the fullest to the shortest."""
+ALL = dict.fromkeys(MOST[0], 1000)
 LONGEST = 190
-"""Characters of a sentence on a first screen, which is cut beyond."""
+"""Characters of a sentence on a first screen, which is cut beyond. What to run next is no part of it."""
+GAP = "  "
+"""Between the columns of a table."""
+WHOLE = "\N{NO-BREAK SPACE}"
 UNITS = (("s", 1.0, 90.0), ("min", 60.0, 90.0), ("h", 3600.0, 48.0), ("days", 86400.0, float("inf")))
 """Units of durations: name, seconds, and the number from which on the next unit is used."""
 
@@ -41,14 +47,30 @@ TEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
 Value = dict[str, float | None]
 
 
-def render(facts: dict[str, Any], template: str) -> str:
-    """Return the text that a template makes of the facts of a study, with as much of them as fits on a screen."""
-    text = ""
+def render_answer(facts: dict[str, Any], suffix: str) -> str:
+    """Return the answer to a study, with its details. suffix: md or txt, which begins with the first screen."""
+    most = _choose_most(facts)[0] if suffix == "txt" else ALL
+    text = _fill(f"answer.{suffix}.jinja", is_folded=suffix == "txt", facts=facts, most=most, **_TABLES)
+    return re.sub("\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def render_screen(facts: dict[str, Any]) -> str:
+    """Return the first screen of an answer, with as much of the facts as fits."""
+    return _choose_most(facts)[1]
+
+
+def render_bill(bill: dict[str, Any]) -> str:
+    """Return the line about a bill. bill: see report.answer.bill."""
+    return _fill("bill.jinja", is_folded=False, bill=bill)
+
+
+def _choose_most(facts: dict[str, Any]) -> tuple[dict[str, int], str]:
+    """Return how many parts of each kind fit on a screen, and its text."""
     for most in MOST:
-        text = _fill(template, table=write_table, facts=facts, most=most)
+        text = _fill("answer_screen.txt.jinja", facts=facts, most=most, **_TABLES)
         if len(text.splitlines()) <= HEIGHT:
             break
-    return text
+    return most, text
 
 
 def render_comparison(comparison: Comparison, changes: list[str], first: str, second: str) -> str:
@@ -74,26 +96,48 @@ def group_by_study(entries: list[Entry]) -> dict[str, list[Entry]]:
 
 def render_proposal(facts: dict[str, Any], suffix: str) -> str:
     """Return the text of a proposal. facts: see report.proposal. suffix: md, tex or txt."""
-    tables: dict[str, Any] = {"plain_table": write_scaling, "markdown_table": write_markdown, "tex_table": turn_scaling}
+    tables: dict[str, Any] = {
+        "plain_table": write_scaling,
+        "markdown_table": write_markdown,
+        "tex_tables": turn_scaling,
+    }
     return _fill(f"proposal.{suffix}.jinja", is_folded=suffix == "txt", facts=facts, **tables)
 
 
-def _fill(template: str, is_folded: bool = True, **names: Any) -> str:
+def word(kind: str, **facts: Any) -> str:
+    """Return the sentence of a doubt or of a refusal, which is the macro of this name in doubts.jinja."""
+    return getattr(_set_up().get_template("doubts.jinja").module, kind)(**facts)
+
+
+@cache
+def _set_up() -> Environment:
+    """Return the environment of all templates, with the functions that write numbers."""
     environment = Environment(
         loader=FileSystemLoader(FOLDER), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    written = (write_number, write_duration, write_value, write_configuration, write_price, write_target, shorten)
-    environment.globals |= {each.__name__.removeprefix("write_"): each for each in (*written, name_count)}
-    environment.filters["tex"] = escape_for_tex
-    lines = environment.get_template(template).render(names).splitlines()
-    return "\n".join(_fold(line) if is_folded else line for line in lines) + "\n"
+    written = (write_number, write_duration, write_value, write_change, write_configuration, write_price, write_target)
+    named = {each.__name__.removeprefix("write_"): each for each in written}
+    environment.globals |= named | {each.__name__: each for each in (name_count, shorten, is_cut)}
+    environment.filters |= {"tex": escape_for_tex, "whole": keep_whole, "number": write_number}
+    return environment
+
+
+def _fill(template: str, is_folded: bool = True, **names: Any) -> str:
+    lines = _set_up().get_template(template).render(names).splitlines()
+    return "\n".join(_fold(line) if is_folded else line.rstrip() for line in lines) + "\n"
 
 
 def _fold(line: str) -> str:
     """Break a line between words if it is too wide, and indent what follows. Lines of a table stay whole."""
     if len(line) <= WIDTH or line.startswith((" ", ">")):
-        return line
-    return textwrap.fill(line, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        return line.rstrip().replace(WHOLE, " ")
+    folded = textwrap.fill(line, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return folded.replace(WHOLE, " ")
+
+
+def keep_whole(text: str) -> str:
+    """Return a text that no line break divides, so that it can be pasted."""
+    return text.replace(" ", WHOLE)
 
 
 def write_number(value: float) -> str:
@@ -117,6 +161,11 @@ def write_value(value: Value, unit: str = "") -> str:
     if value["low"] is None or value["high"] is None:
         return text
     return f"{text} ({write_number(value['low'])} to {write_number(value['high'])})"
+
+
+def write_change(ratio: float) -> str:
+    """Write a ratio as a change, such as `+12 %`."""
+    return f"{100 * (ratio - 1):+.3g} %"
 
 
 def write_median(value: Value) -> str:
@@ -143,6 +192,11 @@ def shorten(text: str) -> str:
     return textwrap.shorten(text, LONGEST, placeholder=" ...")
 
 
+def is_cut(text: str) -> bool:
+    """Whether a sentence is too long for a first screen."""
+    return shorten(text).endswith(" ...")
+
+
 def write_target(goal: dict[str, Any]) -> str:
     return f"{goal['metric']} {goal['threshold']:g}"
 
@@ -155,14 +209,28 @@ def write_table(decision: dict[str, Any], unit: str, num_rows: int) -> list[str]
     """
     counts, left_out = _choose_rows(decision["counts"], num_rows), len(decision["counts"]) - num_rows
     more = [f"  and {name_count(left_out, 'more number')} of devices, in answer.json"] if left_out > 0 else []
-    lines = _list_counts(decision["goal"], counts, unit, write_value)
+    lines = _align(_list_counts(decision["goal"], counts, unit, write_value))
     if max(map(len, lines)) > WIDTH:
-        lines = _list_counts(decision["goal"], counts, unit, write_median)
+        lines = _align(_list_counts(decision["goal"], counts, unit, write_median))
     if (excess := max(map(len, lines)) - WIDTH) > 0:
         longest = max(len(one["series"]) for one in counts) - excess
         short = [one | {"series": _cut(one["series"], longest)} for one in counts]
-        lines = _list_counts(decision["goal"], short, unit, write_median)
+        lines = _align(_list_counts(decision["goal"], short, unit, write_median))
     return [*lines, *more]
+
+
+def write_markdown_table(decision: dict[str, Any], unit: str) -> list[str]:
+    """Return the lines of the same table in Markdown, with all device counts and intervals."""
+    return _write_markdown(_list_counts(decision["goal"], decision["counts"], unit, write_value))
+
+
+def _write_markdown(rows: list[list[str]]) -> list[str]:
+    head, *others = rows
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---:"] * len(head), *others)]
+
+
+_TABLES: dict[str, Any] = {"table": write_table, "markdown_table": write_markdown_table}
+"""Functions by which templates of an answer write tables."""
 
 
 def _cut(text: str, longest: int) -> str:
@@ -177,7 +245,7 @@ def _choose_rows(counts: list[dict[str, Any]], num_rows: int) -> list[dict[str, 
 
 def _list_counts(
     goal: dict[str, Any], counts: list[dict[str, Any]], unit: str, write: Callable[[Value], str]
-) -> list[str]:
+) -> list[list[str]]:
     is_target = goal["threshold"] is not None
     priced = [one for one in counts if one["cost"]]
     columns = {
@@ -198,7 +266,7 @@ def _list_counts(
         columns["device-h"] = [f"{one['device_seconds'] / 3600:.3g}" for one in counts]
     if all(one["num_nodes"] == 1 for one in counts):
         del columns["nodes"]
-    return _align([[*columns], *zip(*columns.values(), strict=True)])
+    return [[*columns], *map(list, zip(*columns.values(), strict=True))]
 
 
 def write_ratios(comparison: Comparison) -> list[str]:
@@ -235,20 +303,33 @@ def list_scaling(curve: dict[str, Any], facts: dict[str, Any]) -> list[list[str]
     return [[*kept], *map(list, zip(*kept.values(), strict=True))]
 
 
-def turn_scaling(curve: dict[str, Any], facts: dict[str, Any]) -> list[list[str]]:
-    """Return the cells of the table of a curve with one column for each device count, which fits on a narrow page."""
-    return [list(cells) for cells in zip(*list_scaling(curve, facts), strict=True)]
+def turn_scaling(curve: dict[str, Any], facts: dict[str, Any]) -> list[list[list[str]]]:
+    """Return the cells of the table of a curve with one column for each device count.
+
+    If that is too wide for a page, it is cut into several tables, one below the other, with the same first column.
+    """
+    names, *counts = list_scaling(curve, facts)
+    tables: list[list[list[str]]] = []
+    left = 0
+    for column in counts:
+        width = max(map(len, column)) + len(GAP)
+        if not tables or width > left:
+            tables.append([names])
+            left = WIDTH - max(map(len, names))
+        tables[-1].append(column)
+        left -= width
+    return [[list(cells) for cells in zip(*table, strict=True)] for table in tables]
 
 
 def write_scaling(curve: dict[str, Any], facts: dict[str, Any]) -> list[str]:
     """Return the lines of the table of a curve, for plain text: each device count is a column."""
-    return _align(turn_scaling(curve, facts))
+    tables = ["\n".join(_align(table)) for table in turn_scaling(curve, facts)]
+    return "\n\n".join(tables).splitlines()
 
 
 def write_markdown(curve: dict[str, Any], facts: dict[str, Any]) -> list[str]:
     """Return the lines of the table of a curve in Markdown."""
-    head, *rows = list_scaling(curve, facts)
-    return [f"| {' | '.join(cells)} |" for cells in (head, ["---:"] * len(head), *rows)]
+    return _write_markdown(list_scaling(curve, facts))
 
 
 def escape_for_tex(text: str) -> str:
@@ -266,7 +347,7 @@ def _write_pass(has_passed: bool | None) -> str:
 
 def _align(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return [GAP.join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def _scale(value: Value, size: float) -> Value:

@@ -4,7 +4,7 @@ Batch scripts: of a configuration, to be pasted, and of a planned run, to be sub
 The first says what a run of a configuration requests on this cluster, and how it is started.
 
 The requests are those of the study's own jobs (site.requests). The program to start is the user's, by whatever name; a
-study of the user's program has its command.
+study of the user's program has its command, started as the study's runs start it.
 """
 
 import math
@@ -12,6 +12,9 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from howmanygpus.measure.program.command import build_shell, fill_command
+from howmanygpus.measure.program.spec import ProgramSpec
+from howmanygpus.measure.spec import INDEPENDENT
 from howmanygpus.site.machine import Machine
 from howmanygpus.site.requests import JobSize, job_resources
 from howmanygpus.site.retrying import FIRST
@@ -43,8 +46,27 @@ STARTS = {
         'horovodrun -np {num_gpus} -H "$hosts" python train.py',
     ],
     "mpirun": ["mpirun -np {num_gpus} python train.py"],
+    INDEPENDENT: [
+        "# a training of its own on each device",
+        "srun bash -c 'CUDA_VISIBLE_DEVICES=$SLURM_LOCALID python train.py'",
+    ],
 }
 """Lines that start a training program on all devices of a job, by the launcher of the framework."""
+PROGRAMS = {
+    "plain": "srun --ntasks=1 --cpus-per-task={cores_per_node}",
+    "per_node": "srun",
+    "per_device": "srun",
+    "mpirun": "mpirun -np {num_gpus} --bind-to none --map-by ppr:{devices_per_node}:node",
+}
+"""What starts the processes of a user's program, by launcher."""
+RANKS = {
+    **dict.fromkeys(("per_node", "per_device"), ("$SLURM_PROCID", "$SLURM_LOCALID", "$SLURM_NTASKS", "$SLURM_NODEID")),
+    "mpirun": (
+        *("$OMPI_COMM_WORLD_RANK", "$OMPI_COMM_WORLD_LOCAL_RANK", "$OMPI_COMM_WORLD_SIZE"),
+        "$((OMPI_COMM_WORLD_RANK / {devices_per_node}))",
+    ),
+}
+"""Values of RANK, LOCAL_RANK, WORLD_SIZE and NODE_RANK of each process, by launcher."""
 
 
 def make_batch_script(spec: dict[str, Any], longest_wall_s: float, machine: Machine) -> str:
@@ -82,9 +104,25 @@ def make_run_script(run: str, requested: dict[str, Any], command: list[str], fol
 
 
 def _start(spec: dict[str, Any]) -> list[str]:
-    if "program" in spec:
-        return [f"# the command of the study, started {spec['program']['start']}", spec["program"]["command"].strip()]
     devices_per_node = spec["num_gpus"] // spec["num_nodes"]
     values = {name: spec[name] for name in ("num_gpus", "num_nodes")}
     values |= {"devices_per_node": devices_per_node, "cores_per_node": spec["cores_per_device"] * devices_per_node}
+    if "program" in spec:
+        return _start_program(ProgramSpec(**spec), values)
     return [line.format(**values) for line in STARTS[spec["launcher"]]]
+
+
+def _start_program(spec: ProgramSpec, values: dict[str, int]) -> list[str]:
+    """Return the lines that start a user's program with the variables that the workflow gives it."""
+    where = {name: f"${name}" for name in ("MASTER_ADDR", "MASTER_PORT")}
+    lines = [fill_command(spec, where).strip()]
+    if spec.launcher in RANKS:
+        names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK")
+        ranks = dict(zip(names, (rank.format(**values) for rank in RANKS[spec.launcher]), strict=True))
+        ranks["LOCAL_WORLD_SIZE"] = str(1 if spec.launcher == "per_node" else spec.devices_per_node)
+        lines.insert(0, "export " + " ".join(f"{name}={value}" for name, value in ranks.items()))
+    return [
+        'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1) MASTER_PORT=29500',
+        f"export OMP_NUM_THREADS={spec.cores_per_device}",
+        f"{PROGRAMS[spec.launcher].format(**values)} {shlex.join(build_shell(spec, chr(10).join(lines)))}",
+    ]

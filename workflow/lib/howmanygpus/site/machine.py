@@ -8,7 +8,7 @@ import shlex
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from howmanygpus.config.errors import ConfigError, check_schema, refuse, suggest
 from howmanygpus.config.files import expand_path, read_yaml
@@ -16,10 +16,20 @@ from howmanygpus.config.schema import fill_defaults, read_schema
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.surroundings.limits import count_cores_in_quota
 
-if TYPE_CHECKING:
-    from howmanygpus.study.runs import Run
-
 DEFAULT_MACHINE_FILE = Path("profiles/local/machine.yaml")
+
+
+class Placed(Protocol):
+    """A run, as far as its place is concerned. num_nodes: None for the fewest that hold its devices."""
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def num_gpus(self) -> int: ...
+
+    @property
+    def num_nodes(self) -> int | None: ...
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,7 @@ class Machine:
         count = self.device(name).count
         return min(count, self.excesses[name].present) if name in self.excesses else count
 
-    def count_nodes(self, run: "Run") -> int:
+    def count_nodes(self, run: Placed) -> int:
         """Return the number of nodes of a run."""
         return run.num_nodes or self.device(run.device).num_nodes(run.num_gpus)
 

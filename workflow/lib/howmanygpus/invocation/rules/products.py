@@ -200,8 +200,7 @@ class ProductRules:
         tables = [f"results/tables/{study}/{table}.tsv" for table in names]
         figures = self._list_figures(config, preflight, self._is_priced(study), list_published_columns(config))
         drawn = [f"results/figures/{study}/{figure}.svg" for figure in figures]
-        submitted = [f"results/tables/{study}/run.sbatch"] if self._plan.machine.submits else []
-        return [*tables, f"results/tables/{study}/{ANSWER}", *submitted, *drawn]
+        return [*tables, f"results/tables/{study}/{ANSWER}", *drawn]
 
     def list_decided_products(self, study: str) -> list[str]:
         return [] if self._plan.is_undecided(study) else self.list_study_products(study)

@@ -61,8 +61,9 @@ class Candidate:
 
     names: the columns CONFIGURATION, global_batch_size, num_planned (repeats), and series, which is the framework with
     the variant, input and precision if they vary. durations: seconds by repeat, see above. costs: money by repeat until
-    the goal. rates: images/s. walls: seconds of wall time until the goal. qualities: at the end of training. models: of
-    the devices. scatter: usual factor between repeats of the study, see report.ties.
+    the goal. rates: images/s. walls: seconds of wall time until the goal. qualities: at the end of training; areas: ROC
+    AUC there beside another metric. models: of the devices. num_lost: repeats whose last evaluation misses the goal
+    again. scatter: usual factor between repeats of the study, see report.ties.
     """
 
     names: dict[str, Any]
@@ -72,9 +73,11 @@ class Candidate:
     costs: list[float]
     currency: str | None
     qualities: list[float]
+    areas: list[float]
     models: frozenset[str]
     num_disturbed: int
     is_trusted: bool
+    num_lost: int = 0
     run_dirs: list[str] = field(default_factory=list)
     scatter: float = np.nan
 
@@ -98,7 +101,11 @@ class Candidate:
     @property
     def price(self) -> float:
         """Money until the goal if it is known, else device-seconds until it, or for one image."""
-        return median(self.costs) if self.costs else self.duration * self.num_gpus
+        return median(self._prices)
+
+    @property
+    def _prices(self) -> list[float]:
+        return self.costs or [duration * self.num_gpus for duration in self.durations]
 
     def gain_over(self, other: "Candidate") -> Value:
         """How many times faster this configuration is than another."""
@@ -107,6 +114,22 @@ class Candidate:
     def is_tied_with(self, other: "Candidate") -> bool:
         """Whether the repeats cannot tell which of the two is faster."""
         return not are_told_apart(self.durations, other.durations, self.scatter)
+
+    def is_cheaper_than(self, other: "Candidate") -> bool:
+        """Whether this configuration costs less; if both have several repeats, these must tell it."""
+        is_told = min(self.num_repeats, other.num_repeats) == 1
+        return self.price < other.price and (is_told or are_told_apart(self._prices, other._prices, self.scatter))
+
+    def is_done_before(self, other: "Candidate") -> bool:
+        """Whether the repeats tell that the goal is reached earlier, with start-up, first step and evaluation."""
+        if not self.walls or not other.walls:
+            return False
+        return median(self.walls) < median(other.walls) and are_told_apart(self.walls, other.walls, self.scatter)
+
+    def __str__(self) -> str:
+        nodes = f" on {self.names['num_nodes']} nodes" if self.names["num_nodes"] > 1 else ""
+        where = f"{self.num_gpus} x {self.names['device']}{nodes}"
+        return f"{where} {self.names['series']} x {self.names['per_device_batch_size']}"
 
 
 def choose_goal(runs: pd.DataFrame, times: pd.DataFrame) -> Goal:
@@ -157,6 +180,7 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
     quiet = done[~disturbed] if not disturbed.all() else done
     names |= {"global_batch_size": int(done["global_batch_size"].iloc[0])}
     rates = quiet["images_per_s"].dropna().astype(float).tolist()
+    num_lost = 0
     if goal.is_target:
         moments = by_run.loc[[key for key in map(tuple, done[list(IDENTITY)].to_numpy()) if key in by_run.index]]
         if moments.empty or not moments["reached"].astype(bool).all():
@@ -166,6 +190,7 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
         durations = moments["time_to_accuracy_s"].astype(float).tolist()
         walls = moments["wall_time_s"].astype(float).tolist()
         costs, currencies = moments["cost_to_accuracy"], moments["currency"]
+        num_lost = int(moments["held"].eq(False).sum())
     else:
         durations = [1 / rate for rate in rates if rate > 0]
         walls = quiet["wall_time_s"].dropna().astype(float).tolist()
@@ -182,8 +207,10 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
         costs=costs.astype(float).tolist() if is_priced else [],
         currency=currencies.iloc[0] if is_priced else None,
         qualities=quiet["quality_last"].dropna().astype(float).tolist(),
+        areas=quiet["roc_auc_last"].dropna().astype(float).tolist() if goal.metric != "roc_auc" else [],
         models=frozenset(quiet["device_model"].dropna()),
         num_disturbed=int(disturbed.sum()),
         is_trusted=not disturbed.all(),
+        num_lost=num_lost,
         run_dirs=done["run_dir"].dropna().tolist(),
     )

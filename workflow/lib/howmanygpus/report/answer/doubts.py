@@ -1,43 +1,259 @@
-"""Doubts about the rates of a study: runs that are outliers, and a drift of the machine."""
+"""What is not sure about a recommendation, each with what to run next."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import log2
+from statistics import fmean
+from typing import Any
+
+import numpy as np
 import pandas as pd
 
-from howmanygpus.report.answer.names import add_series, name_configuration
+from howmanygpus.report.answer.candidates import Candidate, Goal
+from howmanygpus.report.answer.names import CONFIGURATION
 from howmanygpus.report.drift import choose_unit, compute_relative_rates, describe_drift, measure_drift
-from howmanygpus.report.outliers import CONFIGURATION
-from howmanygpus.report.rows import choose_inputs
+from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.rows import choose_inputs, is_program, name_own_rates
+from howmanygpus.report.texts import word
+from howmanygpus.report.trajectory import has_unexplained_losses
 
-MAX_OUTLIERS_NAMED = 4
+LINEAR = 1.05
+"""Efficiency above which a speed-up counts as more than linear."""
+ENOUGH_REPEATS = 3
+UNFINISHED = ("missing", "running", "interrupted", "preempted", "node_failed", "cancelled")
+"""Statuses of runs that the next call does."""
+RETRY = ".venv/bin/python workflow/scripts/retry_runs.py"
+
+Facts = dict[str, Any]
 
 
-def describe_outliers(runs: pd.DataFrame) -> str:
-    """Name the runs whose rate is far from that of the other repeats, with their folders; empty if there are none."""
-    rates = runs[runs["images_per_s"].notna()].astype({"images_per_s": float})
-    ratio = rates["images_per_s"] / rates.groupby(CONFIGURATION)["images_per_s"].transform("median") - 1
-    outliers = add_series(rates.assign(distance=ratio))[lambda table: table["is_outlier"].eq(True)]
-    if outliers.empty:
-        return ""
-    outliers = outliers.sort_values("distance", key=abs, ascending=False, kind="stable")
-    named = [
-        f"{name_configuration(row)}, repeat {row['repeat']}, {row['distance']:+.0%} from its median ({row['run_dir']})"
-        for _, row in outliers.head(MAX_OUTLIERS_NAMED).iterrows()
+@dataclass(frozen=True)
+class Case:
+    """What a recommendation is based on.
+
+    found: all configurations with a result; unequal: those of them whose quality is worse. chosen: the recommended one;
+    None without. by_count: the fastest of each device count. guess: the quality of a guess; nan if it is not known.
+    last: the one beyond which more may be asked for, which is the recommended one or, if a deadline is missed, the
+    fastest. margin: of the quality. worth_doubling: gain that a doubling must bring; None if it decides nothing.
+    """
+
+    runs: pd.DataFrame
+    times: pd.DataFrame
+    goal: Goal
+    found: list[Candidate]
+    unequal: list[Candidate]
+    chosen: Candidate | None
+    by_count: dict[int, Candidate]
+    guess: float
+    margin: float
+    worth_doubling: float | None
+    last: Candidate | None
+
+    @property
+    def named(self) -> list[Candidate]:
+        return [each for each in (self.chosen, *self.by_count.values()) if each]
+
+    @property
+    def is_any_done(self) -> bool:
+        return bool((self.runs["status"] == "completed").any())
+
+
+def list_doubts(case: Case) -> list[Facts]:
+    """Return what is not sure, the gravest first, each with lines of config or a command to run next."""
+    rules = (_doubt_runs, _doubt_work, _doubt_chosen, _doubt_quality, _doubt_hosts, _doubt_lacking, _doubt_edges)
+    return [
+        {"kind": kind, "text": word(kind, **facts), "facts": facts, "run_next": run_next}
+        for rule in rules
+        for kind, facts, *run_next in rule(case)
     ]
-    more = [f"and {len(outliers) - len(named)} more in runs.tsv"] if len(outliers) > len(named) else []
-    what = "is an outlier" if len(outliers) == 1 else "are outliers"
-    return (
-        f"{len(outliers)} of {len(rates)} rates {what} among the repeats, and counted like all others: "
-        f"{'; '.join(named + more)}."
-    )
 
 
-def describe_trend(runs: pd.DataFrame) -> str:
-    """Say whether the rates rose or fell while the study was measured; empty if the repeats show no trend."""
+Doubts = Iterable[tuple[Any, ...]]
+"""Kind and facts, whose sentence is in workflow/report/doubts.jinja, and what to run next."""
+
+
+def _doubt_runs(case: Case) -> Doubts:
+    """Stale and disturbed runs."""
+    runs = case.runs
+    stale = runs["status"].eq("stale") | runs["stale_because"].notna()
+    if stale.any():
+        named = {run_dir for each in case.named for run_dir in each.run_dirs}
+        is_named = bool(runs.loc[stale, "run_dir"].isin(named).any())
+        yield "stale", {"num_runs": int(stale.sum()), "is_named": is_named}
+    num_disturbed = int(runs["disturbed"].eq(True).sum())
+    if num_disturbed:
+        is_named = any(each.num_disturbed for each in case.named)
+        facts = {"num_disturbed": num_disturbed, "num_runs": len(runs), "is_named": is_named}
+        yield "disturbed", facts, f"{RETRY} --disturbed --study {runs['study'].iloc[0]}"
+
+
+def _doubt_work(case: Case) -> Doubts:
+    """Runs that may not have done the same work."""
+    runs = case.runs
+    compared = runs[runs["trajectory"].notna()]
+    apart = compared[has_unexplained_losses(compared)]
+    if len(apart):
+        facts = {"num_apart": len(apart), "num_compared": len(compared), "frameworks": _list_frameworks(apart)}
+        yield "unequal_work", facts
+    if case.is_any_done and (runs["parity"] == "not_checked").any() and not is_program(runs):
+        yield "unchecked", {}, "parity: required"
+
+
+def _list_frameworks(runs: pd.DataFrame) -> list[str]:
+    return sorted(runs["framework"].unique())
+
+
+def _doubt_chosen(case: Case) -> Doubts:
+    """Few repeats, a gain that is near the rule, and a baseline that flatters."""
+    chosen = case.chosen
+    if chosen:
+        more = [f"repeats: {ENOUGH_REPEATS}"] if chosen.names["num_planned"] < ENOUGH_REPEATS else []
+        if chosen.num_repeats == 1:
+            yield "one_repeat", {}, *more
+        elif chosen.num_repeats < ENOUGH_REPEATS:
+            yield "few_repeats", {"num_repeats": chosen.num_repeats}, *more
+        if len(case.found) == 1:
+            yield "nothing_compared", {}
+    first = next(iter(case.by_count.values()), None)
+    for each in case.by_count.values():
+        if first and each is not first and each.gain_over(first).median > LINEAR * each.num_gpus / first.num_gpus:
+            yield "superlinear", {"configuration": str(each), "baseline": str(first)}, _repeat_twice(each)
+            break
+    if chosen and case.worth_doubling is not None:
+        for smaller, larger in _list_steps(case.by_count, chosen):
+            gain, needed = larger.gain_over(smaller), case.worth_doubling ** log2(larger.num_gpus / smaller.num_gpus)
+            if gain.low <= needed <= gain.high:
+                facts = {"larger": str(larger), "smaller": str(smaller), "needed": needed, "gain": gain.median}
+                facts |= {"low": gain.low, "high": gain.high, "is_taken": larger is chosen}
+                yield "near_the_rule", facts, _repeat_twice(larger)
+
+
+def _repeat_twice(candidate: Candidate) -> str:
+    return f"repeats: {2 * max(ENOUGH_REPEATS, candidate.names['num_planned'])}"
+
+
+def _list_steps(by_count: dict[int, Candidate], chosen: Candidate) -> list[tuple[Candidate, Candidate]]:
+    """Return the step to the recommended device count, and the one beyond, as pairs of configurations."""
+    below = [each for count, each in by_count.items() if count < chosen.num_gpus]
+    above = [each for count, each in by_count.items() if count > chosen.num_gpus]
+    return [(each, chosen) for each in below[-1:]] + [(chosen, each) for each in above[:1]]
+
+
+def _doubt_quality(case: Case) -> Doubts:
+    """Qualities that are no better than a guess, lost again, worse, unknown, or short of the target."""
+    goal, chosen = case.goal, case.chosen
+    if goal.metric is None:
+        return
+    metric = {"metric": name_metric(goal.metric)}
+    sign = 1 if goal.better == "higher" else -1
+    if chosen and chosen.qualities and sign * (fmean(chosen.qualities) - case.guess) <= 0:
+        yield "no_better_than_a_guess", metric | {"quality": fmean(chosen.qualities), "guess": case.guess}
+    if chosen and chosen.num_lost:
+        counts = {"num_lost": chosen.num_lost, "num_repeats": chosen.num_repeats}
+        yield "lost_target", metric | {"threshold": goal.threshold} | counts
+    judged = [each for each in case.unequal if each.qualities]
+    equal = [each for each in case.found if each.qualities and each not in case.unequal]
+    if judged and equal:
+        worse = {str(each): fmean(each.qualities) for each in judged}
+        best = max((fmean(each.qualities) for each in equal), key=lambda quality: sign * quality)
+        finite = {name: quality if np.isfinite(quality) else None for name, quality in worse.items()}
+        yield "unequal_quality", metric | {"best": best, "margin": case.margin, "worse": finite}
+    unknown = [each for each in case.found if not each.qualities]
+    rows = case.runs[case.runs["run_dir"].isin([path for each in unknown for path in each.run_dirs])]
+    reason = _find_reason(rows)
+    if unknown and (reason or len(unknown) < len(case.found)):
+        yield "no_quality", metric | {"configurations": list(map(str, unknown)), "reason": reason}
+    if case.found and len(case.times) and not goal.is_target:
+        never = list_unreached(case.times)
+        is_all = len(never) == case.times["threshold"].nunique()
+        yield "no_target", metric | {"never": never if is_all else []}
+    short = case.times[case.times["status"].eq("completed") & ~case.times["reached"].eq(True)]
+    missed = short[short["threshold"] == goal.threshold].drop_duplicates(CONFIGURATION)
+    if goal.is_target and len(missed):
+        facts = {"num_configurations": len(missed), "frameworks": list(missed["framework"].unique())}
+        yield "missed_target", metric | {"threshold": goal.threshold} | facts
+
+
+def list_unreached(times: pd.DataFrame) -> list[float]:
+    """Return the thresholds that no run reached."""
+    reached = times.groupby("threshold")["reached"].any()
+    return [float(threshold) for threshold in reached[~reached.astype(bool)].index]
+
+
+def _doubt_hosts(case: Case) -> Doubts:
+    """Devices or hosts that were not in order, outliers and a drift."""
+    runs = case.runs
+    unhealthy = runs[runs["health"].notna()]
+    if len(unhealthy):
+        facts = {"num_runs": len(unhealthy), "finding": unhealthy["health"].value_counts().index[0]}
+        yield "health", facts, f"{RETRY} --unhealthy --study {runs['study'].iloc[0]}"
+    outliers = runs[runs["is_outlier"].eq(True)]
+    if len(outliers):
+        yield "outliers", {"num_runs": len(outliers), "frameworks": _list_frameworks(outliers)}
     drift = measure_drift(compute_relative_rates(choose_inputs(runs)))
-    if drift is None or not drift.is_trend:
-        return ""
-    change, (unit, per_hour) = "rose" if drift.change > 0 else "fell", choose_unit(drift.hours)
-    return (
-        f"Rates {change} by {abs(drift.change):.1%} in the {drift.hours * per_hour:.2g} {unit} of the study "
-        f"({describe_drift(drift)}; figure drift): the machine changed, and configurations that ran at other times "
-        "are not quite comparable."
-    )
+    if drift is not None and drift.is_trend:
+        unit, per_hour = choose_unit(drift.hours)
+        facts = {"change": drift.change, "time": drift.hours * per_hour, "unit": unit, "test": describe_drift(drift)}
+        yield "drift", facts
+
+
+def _doubt_lacking(case: Case) -> Doubts:
+    """Runs without a result, and what they may hide."""
+    runs = case.runs
+    unfinished = runs["status"].isin(UNFINISHED)
+    if unfinished.any() and case.is_any_done:
+        yield "unfinished", {"num_open": int(unfinished.sum()), "num_runs": len(runs)}
+    is_done = runs.groupby("framework", sort=False)["status"].transform(lambda own: own.eq("completed").any())
+    for framework, own in runs[~is_done].groupby("framework", sort=False):
+        tried = own[own["status"] != "missing"]
+        if len(tried):
+            facts = {"framework": framework, "statuses": count_statuses(tried), "reason": _find_reason(tried)}
+            yield "absent_framework", facts
+    failed = runs[has_failed(runs["status"]) & is_done]
+    if len(failed):
+        names = ["num_gpus", "device", "framework", "per_device_batch_size"]
+        places = failed[names].drop_duplicates().sort_values("num_gpus", kind="stable").itertuples(index=False)
+        facts = {"num_runs": len(failed), "statuses": count_statuses(failed), "faster": _list_faster(case, failed)}
+        yield (
+            "failed",
+            facts | {"configurations": [f"{count} x {device} {name} x {size}" for count, device, name, size in places]},
+        )
+
+
+def count_statuses(runs: pd.DataFrame) -> dict[str, int]:
+    return {status: int(number) for status, number in runs["status"].value_counts().items()}
+
+
+def _find_reason(runs: pd.DataFrame) -> str | None:
+    """Return the most frequent reason; None if none is known."""
+    reasons = runs["reason"].dropna()
+    counts = reasons[reasons != ""].value_counts()
+    return str(counts.index[0]) if len(counts) else None
+
+
+def _list_faster(case: Case, failed: pd.DataFrame) -> list[str]:
+    """Return the configurations with failed repeats whose other repeats have a higher rate than all candidates."""
+    best = max((np.median(each.rates) for each in case.found if each.rates), default=np.inf)
+    names = failed[CONFIGURATION].drop_duplicates()
+    done = case.runs[case.runs["status"] == "completed"].merge(names)
+    rates = done.groupby(["num_gpus", "device", "framework", "per_device_batch_size"])["images_per_s"].median()
+    faster = rates[rates.astype(float) > best]
+    return [f"{count} x {device} {framework} x {size}" for count, device, framework, size in faster.index]
+
+
+def _doubt_edges(case: Case) -> Doubts:
+    """What would have to be measured to know more."""
+    chosen, runs = case.chosen, case.runs
+    if rates := name_own_rates(runs):
+        yield "own_rates", {"rates": rates}
+    measured = sorted(case.by_count)
+    if case.last and len(measured) > 1 and case.last.num_gpus == measured[-1] == runs["num_gpus"].max():
+        yield "edge_of_counts", {}, f"num_gpus: {[*measured, 2 * measured[-1]]}"
+    if not chosen:
+        return
+    # Under strong scaling other counts have other batches per device.
+    same = runs[runs["num_gpus"] == chosen.num_gpus]
+    sizes = sorted(int(size) for size in same["per_device_batch_size"].unique())
+    if chosen.names["per_device_batch_size"] == sizes[-1] and len(sizes) > 1:
+        yield "edge_of_batches", {}, f"per_device_batch_size: {[*sizes, 2 * sizes[-1]]}"

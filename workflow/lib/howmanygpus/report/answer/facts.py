@@ -14,23 +14,20 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.answer.candidates import Candidate, Goal, Value, choose_goal, list_candidates
-from howmanygpus.report.answer.doubts import describe_trend
-from howmanygpus.report.answer.names import CONFIGURATION
-from howmanygpus.report.answer.study import REPEAT
+from howmanygpus.report.answer.details import read_cause
+from howmanygpus.report.answer.doubts import Case, count_statuses, list_doubts, list_unreached
 from howmanygpus.report.equivalence import NO, compare_means
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.outcomes import IDENTITY, has_failed
+from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.published import is_control, is_fair
-from howmanygpus.report.rows import choose_inputs, is_program, name_count
+from howmanygpus.report.rows import choose_inputs, is_program
+from howmanygpus.report.texts import word
 
 WORTH_DOUBLING = 1.5
 """Gain that a doubling of the devices must bring: 75 % efficiency, which centres ask for (CSC, LCRC)."""
 FACTS_VERSION = 1
-LINEAR = 1.05
-"""Efficiency above which a speed-up counts as more than linear."""
-ENOUGH_REPEATS = 3
-UNFINISHED = ("missing", "running", "interrupted", "preempted", "node_failed", "cancelled")
-"""Statuses of runs that the next call does."""
+INFEASIBLE = ("unsupported", "out_of_memory", "host_out_of_memory", "time_limit", "not_run", "diverged")
+"""Statuses of runs on a device count that is too small, too slow or not asked for, so that more are the baseline."""
 
 Facts = dict[str, Any]
 
@@ -59,7 +56,7 @@ class Question:
 def decide(
     planned: pd.DataFrame, times: pd.DataFrame, question: Question, explanations: pd.DataFrame | None = None
 ) -> Facts:
-    """Return the facts of a study.
+    """Return the facts of the decision of a study.
 
     planned: the table of all its runs; times: the table time_to_accuracy; explanations: the table of that name, if it
     was made.
@@ -74,7 +71,8 @@ def decide(
         for names, part in _split(runs)
     ]
     asked = {"worth_doubling": question.worth_doubling, "deadline_h": question.deadline_h, "budget": question.budget}
-    return {"version": FACTS_VERSION, **_describe_study(planned, runs), "asked": asked, "decisions": decisions}
+    facts = {"version": FACTS_VERSION, **_describe_study(planned, runs), "asked": asked, "decisions": decisions}
+    return facts | {"batch_script": None, "details": None}
 
 
 def _split(runs: pd.DataFrame) -> list[tuple[list[str], pd.DataFrame]]:
@@ -107,6 +105,7 @@ def _describe_study(planned: pd.DataFrame, runs: pd.DataFrame) -> Facts:
     return {
         "study": first["study"],
         "network": first["model"],
+        "model_options": first["model_options"] if pd.notna(first["model_options"]) else None,
         "dataset": None if is_program(runs) else first["dataset"],
         "is_program": is_program(runs),
         "unit": "samples" if is_program(runs) else "images",
@@ -129,15 +128,38 @@ def _decide_part(
     found = list_candidates(runs, times, goal)
     equal, unequal = _split_by_quality(found, goal, question.margin)
     trusted = [candidate for candidate in equal if candidate.is_trusted]
-    refusal = _refuse(runs, found, equal)
+    refusal = _refuse(runs, found, equal, is_baseline_needed=question.deadline_h is None)
     shown = trusted or equal
     by_count = _choose_by_count(shown)
     chosen = None
     if refusal is None:
         chosen, refusal = _choose(by_count, trusted, question)
     alternatives = _list_alternatives(chosen, shown, by_count) if chosen else []
+    last = chosen
+    if refusal is not None and question.deadline_h is not None:
+        last = min(trusted, key=lambda each: each.duration, default=None)
+    cause = _explain(chosen, explanations) if chosen and explanations is not None else None
+    guesses = runs["quality_of_guess"].dropna().astype(float)
+    case = Case(
+        runs=runs,
+        times=times,
+        goal=goal,
+        found=found,
+        unequal=unequal,
+        chosen=chosen,
+        by_count=by_count,
+        guess=guesses.iloc[0] if len(guesses) else np.nan,
+        margin=question.margin,
+        worth_doubling=question.worth_doubling if question.deadline_h is None else None,
+        last=last,
+    )
     return {
-        "goal": {"metric": name_metric(goal.metric) if goal.metric else None, "threshold": goal.threshold},
+        "goal": {
+            "metric": name_metric(goal.metric) if goal.metric else None,
+            "threshold": goal.threshold,
+            "unreached": list_unreached(times),
+        },
+        "guess": case.guess if np.isfinite(case.guess) else None,
         "refusal": refusal,
         "recommended": _describe(chosen, by_count) if chosen else None,
         "alternatives": [
@@ -149,22 +171,31 @@ def _decide_part(
             _name(other) | {"is_named": any(other is each for _, each in alternatives)}
             for other in (_list_ties(chosen, shown) if chosen else [])
         ],
+        "first_by_wall": _name_first_by_wall(chosen, shown, by_count) if chosen else None,
         "counts": [_describe(best, by_count) | {"is_recommended": best is chosen} for best in by_count.values()],
         "configurations": [_describe(best, by_count) for best in _choose_by_series(shown)],
-        "why": _explain(chosen, explanations) if chosen and explanations is not None else None,
-        "doubts": _list_doubts(runs, times, goal, found, unequal, chosen, by_count, question),
+        "why": cause,
+        "doubts": list_doubts(case),
     }
 
 
+def _name_first_by_wall(chosen: Candidate, shown: list[Candidate], by_count: dict[int, Candidate]) -> Facts | None:
+    """Return what is done first if start-up, first step and evaluation count; None if it is also fastest otherwise."""
+    earlier = [each for each in shown if each.is_done_before(chosen)]
+    first = min(earlier, key=lambda each: np.median(each.walls), default=None)
+    fastest = min(shown, key=lambda each: each.duration)
+    return None if first is None or first is fastest else _describe(first, by_count)
+
+
 def _split_by_quality(found: list[Candidate], goal: Goal, margin: float) -> tuple[list[Candidate], list[Candidate]]:
-    """Return the configurations of equal quality, and those that are worse by more than the margin."""
+    """Return the configurations of equal quality, and those that are worse by more than the margin or not judged."""
     judged = [candidate for candidate in found if candidate.qualities]
     if not judged:
         return found, []
     sign = 1 if goal.better == "higher" else -1
     best = max(judged, key=lambda candidate: sign * fmean(candidate.qualities))
     spread, freedom = _pool([candidate.qualities for candidate in judged])
-    worse = []
+    worse = [candidate for candidate in found if not candidate.qualities]
     for candidate in judged:
         difference = sign * (fmean(candidate.qualities) - fmean(best.qualities))
         repeats = len(candidate.qualities), len(best.qualities)
@@ -188,18 +219,27 @@ def _pool(groups: Iterable[list[float]]) -> tuple[float, int]:
     return (squares / freedom) ** 0.5 if freedom else 0.0, freedom
 
 
-def _refuse(runs: pd.DataFrame, found: list[Candidate], equal: list[Candidate]) -> str | None:
+def _refuse(runs: pd.DataFrame, found: list[Candidate], equal: list[Candidate], is_baseline_needed: bool) -> str | None:
     """Say why nothing can be recommended; None if something can. equal: those of equal quality."""
-    if not (runs["status"] == "completed").any():
-        return "no run that counts has completed"
+    done = runs[runs["status"] == "completed"]
+    if done.empty:
+        return word("nothing_completed")
+    if not found and done["images_per_s"].isna().all():
+        return word("no_rate", num_runs=len(done))
     if not found:
-        return "no configuration completed all its repeats with a rate and reached the same target in all of them"
+        return word("no_common_goal")
+    if not equal:
+        return word("no_finite_quality", num_configurations=len(found))
     if not any(candidate.is_trusted for candidate in equal):
-        return "other work on the machine disturbed every run to choose from, so that their order may be chance"
+        return word("all_disturbed")
     smallest = min(candidate.num_gpus for candidate in equal)
     if not any(candidate.is_trusted for candidate in equal if candidate.num_gpus == smallest):
-        devices = name_count(smallest, "device")
-        return f"nothing sound was measured on {devices}, with which more devices are to be compared"
+        return word("baseline_disturbed", num_gpus=smallest)
+    fewer = runs[(runs["num_gpus"] < smallest) & ~runs["status"].isin(("completed", *INFEASIBLE))]
+    if is_baseline_needed and len(fewer):
+        lacking = int(fewer["num_gpus"].min())
+        statuses = count_statuses(runs[runs["num_gpus"] == lacking])
+        return word("baseline_missing", num_gpus=lacking, statuses=statuses)
     return None
 
 
@@ -226,37 +266,41 @@ def _choose(
     pool = trusted
     if question.budget is not None:
         if not all(candidate.costs for candidate in pool):
-            return None, "the budget cannot be compared, because not all costs are known in one currency"
+            return None, word("costs_unknown")
         pool = [candidate for candidate in pool if candidate.price <= question.budget]
         if not pool:
             cheapest = min(trusted, key=lambda candidate: candidate.price)
-            return None, (
-                f"nothing costs at most {question.budget:g} {cheapest.currency}; the cheapest, {_word(cheapest)}, "
-                f"costs {cheapest.price:.3g}"
-            )
+            prices = {"currency": cheapest.currency, "cheapest": str(cheapest), "cost": cheapest.price}
+            return None, word("over_budget", budget=question.budget, **prices)
     if question.deadline_h is not None:
         in_time = [each for each in pool if each.walls and np.median(each.walls) / 3600 <= question.deadline_h]
         if not in_time:
             known = [candidate for candidate in pool if candidate.walls]
             if not known:
-                return None, "the wall time of the runs is not known"
+                return None, word("wall_unknown")
             fastest = min(known, key=lambda candidate: np.median(candidate.walls))
-            return None, (
-                f"nothing{' within the budget' * (question.budget is not None)} is done within "
-                f"{question.deadline_h:g} h; the fastest, {_word(fastest)}, takes "
-                f"{np.median(fastest.walls) / 3600:.3g} h"
-            )
+            hours, is_within_budget = np.median(fastest.walls) / 3600, question.budget is not None
+            times = {"deadline_h": question.deadline_h, "fastest": str(fastest), "hours": hours}
+            return None, word("too_late", is_within_budget=is_within_budget, **times)
         return min(in_time, key=lambda candidate: (candidate.price, candidate.num_gpus)), None
-    return _walk(_choose_by_count(pool), question.worth_doubling), None
+    chosen = _walk(_choose_by_count(pool), question.worth_doubling)
+    # Idle devices of a node may make fewer devices dearer.
+    faster = [each for each in pool if each.duration < chosen.duration and not each.is_tied_with(chosen)]
+    better = [each for each in faster if each.costs and each.is_cheaper_than(chosen)]
+    return min(better, key=lambda each: each.price, default=chosen), None
 
 
 def _walk(by_count: dict[int, Candidate], worth_doubling: float) -> Candidate:
-    """Return the configuration from which on a doubling of the devices gains less than it must."""
+    """Return the configuration from which on a doubling of the devices gains less than it must.
+
+    If repeats do not tell it from no gain, it gains nothing. One repeat tells nothing, so that medians decide.
+    """
     first, *others = by_count.values()
     chosen = first
     for candidate in others:
         doublings = log2(candidate.num_gpus / chosen.num_gpus)
-        if chosen.duration / candidate.duration < worth_doubling**doublings:
+        is_tie = min(candidate.num_repeats, chosen.num_repeats) > 1 and candidate.is_tied_with(chosen)
+        if is_tie or chosen.duration / candidate.duration < worth_doubling**doublings:
             break
         chosen = candidate
     return chosen
@@ -275,10 +319,10 @@ def _list_alternatives(
 
     Each alternative stands once; the recommended configuration is none of its own.
     """
-    same_price = [each for each in candidates if each.currency == chosen.currency]
+    cheaper = [each for each in candidates if each.is_cheaper_than(chosen)]
     others = [each for each in candidates if each.num_gpus == chosen.num_gpus and each.series[0] != chosen.series[0]]
     found = {
-        "cheapest": min(same_price, key=lambda each: each.price),
+        "cheapest": min(cheaper, key=lambda each: each.price, default=None),
         "fastest": min(candidates, key=lambda each: each.duration),
         "next framework": min(others, key=lambda each: each.duration, default=None),
         "next doubling": next((each for count, each in by_count.items() if count >= 2 * chosen.num_gpus), None),
@@ -301,13 +345,16 @@ def _compare(other: Candidate, chosen: Candidate) -> Facts:
     return {
         "times_faster": other.gain_over(chosen).as_fact(),
         "is_tied": other.is_tied_with(chosen),
-        "times_price": other.price / chosen.price if other.currency == chosen.currency else None,
+        "times_price": other.price / chosen.price if other.currency == chosen.currency and chosen.price else None,
         "quality_difference": difference if np.isfinite(difference) else None,
     }
 
 
-def _explain(chosen: Candidate, explanations: pd.DataFrame) -> str | None:
-    """Return why more devices do not serve the recommended curve as much; None if nothing larger was explained."""
+def _explain(chosen: Candidate, explanations: pd.DataFrame) -> Facts | None:
+    """Return why more devices do not serve the recommended curve as much; None if nothing larger was explained.
+
+    The next device count is explained. If something about it is not known, one of which everything is known is better.
+    """
     framework, variant, precision = chosen.series
     own = explanations[
         (explanations["framework"] == framework)
@@ -319,9 +366,12 @@ def _explain(chosen: Candidate, explanations: pd.DataFrame) -> str | None:
     ]
     if own.empty:
         return None
-    is_other_batch = own["per_device_batch_size"] != chosen.names["per_device_batch_size"]
-    nearest = own.assign(is_other_batch=is_other_batch).sort_values(["num_gpus", "is_other_batch"], kind="stable")
-    return str(nearest["sentence"].iloc[0])
+    order = {
+        "is_open": own["not_known"].notna() | own["loss_frac"].isna(),
+        "is_other_batch": own["per_device_batch_size"] != chosen.names["per_device_batch_size"],
+    }
+    nearest = own.assign(**order).sort_values(["is_open", "num_gpus", "is_other_batch"], kind="stable")
+    return read_cause(nearest.iloc[0])
 
 
 def _name(candidate: Candidate) -> Facts:
@@ -348,7 +398,7 @@ def _describe(candidate: Candidate, by_count: dict[int, Candidate]) -> Facts:
     first = next(iter(by_count.values()))
     speedup = candidate.gain_over(first)
     is_base = candidate is first
-    quality = Value.of(candidate.qualities)
+    quality, area = Value.of(candidate.qualities), Value.of(candidate.areas)
     rate, wall, price = Value.of(candidate.rates), Value.of(candidate.walls), Value.of(candidate.costs)
     ratio = candidate.num_gpus / first.num_gpus
     return {
@@ -362,126 +412,9 @@ def _describe(candidate: Candidate, by_count: dict[int, Candidate]) -> Facts:
         "speedup": None if is_base else speedup.as_fact(),
         "efficiency": None if is_base else speedup.median / ratio,
         "quality": quality.as_fact() if quality else None,
+        "roc_auc": area.as_fact() if area else None,
         "num_planned": candidate.names["num_planned"],
         "num_repeats": candidate.num_repeats,
         "num_disturbed": candidate.num_disturbed,
         "run_dirs": candidate.run_dirs,
     }
-
-
-def _word(candidate: Candidate) -> str:
-    names = candidate.names
-    nodes = f" on {names['num_nodes']} nodes" if names["num_nodes"] > 1 else ""
-    return f"{candidate.num_gpus} x {names['device']}{nodes} {names['series']} x {names['per_device_batch_size']}"
-
-
-def _list_doubts(
-    runs: pd.DataFrame,
-    times: pd.DataFrame,
-    goal: Goal,
-    found: list[Candidate],
-    unequal: list[Candidate],
-    chosen: Candidate | None,
-    by_count: dict[int, Candidate],
-    question: Question,
-) -> list[Facts]:
-    """Return what is not sure, each with what to run next, as lines of config or a command. The gravest come first."""
-    doubts: list[Facts] = []
-
-    def doubt(kind: str, text: str, *run_next: str) -> None:
-        doubts.append({"kind": kind, "text": text, "run_next": list(run_next)})
-
-    repeat = f"{REPEAT} --study {runs['study'].iloc[0]}"
-    stale = runs["status"].eq("stale") | runs["stale_because"].notna()
-    if stale.any():
-        named = {run_dir for each in (chosen, *by_count.values()) if each for run_dir in each.run_dirs}
-        scope = ", also of configurations named here" if runs.loc[stale, "run_dir"].isin(named).any() else ""
-        text = f"Stale, made with other settings, code or data: {name_count(int(stale.sum()), 'run')}{scope}."
-        doubt("stale", text, "the call without `available`")
-    disturbed = [each for each in (chosen, *by_count.values()) if each and each.num_disturbed]
-    num_disturbed = int(runs["disturbed"].eq(True).sum())
-    if disturbed or num_disturbed:
-        scope = ", also of configurations named here" if disturbed else ", none of them named here"
-        text = f"Disturbed by other work: {num_disturbed} of {name_count(len(runs), 'run')}{scope}."
-        doubt("disturbed", text, repeat)
-    outliers = runs[runs["is_outlier"].eq(True)]
-    if len(outliers):
-        names = ", ".join(sorted(set(outliers["framework"])))
-        doubt("outliers", f"Far from the rates of the other repeats: {name_count(len(outliers), 'run')} of {names}.")
-    if trend := describe_trend(runs):
-        doubt("drift", trend)
-    unhealthy = runs[runs["health"].notna()]
-    if len(unhealthy):
-        text = (
-            f"Devices or hosts of {name_count(len(unhealthy), 'run')} were not in order: {unhealthy['health'].iloc[0]}"
-        )
-        doubt("health", text)
-    if unequal:
-        names = ", ".join(dict.fromkeys(_word(each) for each in unequal))
-        doubt("unequal_quality", f"Set apart, worse by more than {question.margin:g} at the end: {names}.")
-    for framework, own in runs.groupby("framework", sort=False):
-        tried = own[own["status"] != "missing"]
-        if len(tried) and not (own["status"] == "completed").any():
-            counts = ", ".join(
-                f"{n} {status.replace('_', ' ')}" for status, n in tried["status"].value_counts().items()
-            )
-            doubt("absent_framework", f"{framework} has no completed run: {counts}.")
-    failed = runs[
-        has_failed(runs["status"]) & runs["framework"].isin(runs.loc[runs["status"] == "completed", "framework"])
-    ]
-    if len(failed):
-        counts = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in failed["status"].value_counts().items())
-        doubt("failed", f"{name_count(len(failed), 'run')} failed ({counts}); their configurations are not ranked.")
-    if (runs["status"] == "completed").any() and (runs["parity"] == "not_checked").any() and not is_program(runs):
-        doubt("unchecked", "The parity gate did not check all runs.", "parity: required")
-    metric = str(goal.metric)
-    if found and len(times) and not goal.is_target:
-        doubt(
-            "no_target",
-            f"No configuration reached a threshold of {name_metric(metric)} in all its repeats; the rate decides.",
-        )
-    if goal.is_target and (missed := _word_missed(times, goal)):
-        text = f"Left out, {name_metric(metric)} {goal.threshold:g} not reached in all repeats: {missed}."
-        doubt("missed_target", text)
-    unfinished = runs["status"].isin(UNFINISHED)
-    if unfinished.any() and (runs["status"] == "completed").any():
-        text = f"Not done yet: {int(unfinished.sum())} of {name_count(len(runs), 'run')}."
-        doubt("unfinished", text, "the same call")
-    for each in by_count.values():
-        efficiency = _describe(each, by_count)["efficiency"]
-        if efficiency is not None and efficiency > LINEAR:
-            more_repeats = f"repeats: {2 * max(ENOUGH_REPEATS, each.names['num_planned'])}"
-            doubt("superlinear", f"{_word(each)} is more than linearly faster: doubt its baseline.", more_repeats)
-            break
-    if chosen:
-        _doubt_repeats(doubt, chosen)
-        measured = sorted(by_count)
-        if len(measured) > 1 and chosen.num_gpus == measured[-1] == runs["num_gpus"].max():
-            more = [*measured, 2 * measured[-1]]
-            doubt("edge_of_counts", "More devices than measured may pay.", f"num_gpus: {more}")
-        # Under strong scaling other counts have other batches per device.
-        same = runs[runs["num_gpus"] == chosen.num_gpus]
-        sizes = sorted(int(size) for size in same["per_device_batch_size"].unique())
-        if chosen.names["per_device_batch_size"] == sizes[-1] and len(sizes) > 1:
-            doubt(
-                "edge_of_batches",
-                "A larger batch than measured may be faster.",
-                f"per_device_batch_size: {[*sizes, 2 * sizes[-1]]}",
-            )
-    return doubts
-
-
-def _doubt_repeats(doubt, chosen: Candidate) -> None:
-    run_next = [f"repeats: {ENOUGH_REPEATS}"] if chosen.names["num_planned"] < ENOUGH_REPEATS else []
-    if chosen.num_repeats == 1:
-        doubt("one_repeat", "One repeat of the recommended configuration counts: chance may decide.", *run_next)
-    elif chosen.num_repeats < ENOUGH_REPEATS:
-        doubt("few_repeats", f"{chosen.num_repeats} repeats give no narrow interval.", *run_next)
-
-
-def _word_missed(times: pd.DataFrame, goal: Goal) -> str:
-    """Name the configurations whose completed repeats did not all reach the goal; empty without any."""
-    short = times[(times["threshold"] == goal.threshold) & times["status"].eq("completed") & ~times["reached"].eq(True)]
-    configurations = short.drop_duplicates(CONFIGURATION)
-    names = ", ".join(configurations["framework"].unique())
-    return f"{name_count(len(configurations), 'configuration')} of {names}" if names else ""

@@ -7,6 +7,7 @@ input, the share of input is that of the waits for batches (`input_from`). `imba
 process takes beyond the faster half of the processes while none waits for another. `batch_frac` is known in strong
 scaling if the baseline's devices have also run with the smaller batch. Evaluation and start-up are in no rate, and have
 their part of the wall time instead. `causes` names the shares that the repeats tell from zero, the largest first.
+`remedy` is against the largest cause, and `run_next` is the line of config that would tell more.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from howmanygpus.report.controls import (
     time_images,
 )
 from howmanygpus.report.drift import Drift, compute_relative_rates, measure_drift
-from howmanygpus.report.explaining import Place, explain, explain_wall_time, name_missing, suggest
+from howmanygpus.report.explaining import Place, explain, explain_wall_time, name_missing, recommend_controls, suggest
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import name_series
 from howmanygpus.report.shares import BASE, END, LOSS, UNEXPLAINED, Signs, compute_shares
@@ -42,6 +43,8 @@ CAUSES = (INPUT, EXCHANGE, IMBALANCE, BATCH)
 LEVELS = (INPUT_LEVEL, EXCHANGE_LEVEL) = "input_of_time", "exchange_of_time"
 SHARES = (LOSS, *CAUSES, UNEXPLAINED, *LEVELS)
 CONTROLS, WAITS = "control runs", "waits for batches"
+ADAPTIVE = ("stop_below_efficiency", "budget_device_h", "train_best")
+"""Keys of studies that cannot have control runs."""
 COLUMNS = [
     *(*LINE, "curve", *CONFIGURATION, "baseline_num_gpus", "baseline_num_nodes"),
     *("num_planned", "num_repeats", "baseline_num_repeats", "num_disturbed", "baseline_num_disturbed"),
@@ -52,7 +55,7 @@ COLUMNS = [
     *("throttled_device", "throttled_frac", "throttle_reasons"),
     *("evaluation_wall_frac", "startup_wall_frac", "baseline_evaluation_wall_frac"),
     "saved_without_evaluation_frac",
-    *("causes", "not_known", "remedy", "sentence", "wall_sentence"),
+    *("causes", "not_known", "sentence", "remedy", "run_next", "wall_sentence"),
 ]
 
 
@@ -91,14 +94,20 @@ def tabulate(
     drift = measure_drift(compute_relative_rates(runs[is_fair(runs)]))
     table = scaling.assign(series=name_series(scaling))
     bases = table[is_baseline(table)].drop_duplicates(LINE).set_index(LINE, drop=False)
-    diagnoses = bool(plan["config"].get("diagnose"))
+    asks = can_diagnose(plan["config"])
     several = table["curve"].nunique() > 1
     rows = []
     for _, end in table[~is_baseline(table)].iterrows():
         key = tuple(end[LINE])
         if key in bases.index:
-            rows.append(describe(end, bases.loc[key], repeats, table, ceilings, diagnoses, several, drift))
+            rows.append(describe(end, bases.loc[key], repeats, table, ceilings, asks, several, drift))
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def can_diagnose(config: dict) -> bool:
+    """Return whether a study has no control runs and could have them. config: the study's."""
+    is_adaptive = config.get("repeats") == "auto" or any(config.get(key) for key in ADAPTIVE)
+    return not config.get("diagnose") and not is_adaptive
 
 
 def describe(
@@ -107,7 +116,7 @@ def describe(
     repeats: Repeats,
     scaling: pd.DataFrame,
     bounds: pd.DataFrame,
-    diagnoses: bool,
+    asks: bool,
     several: bool,
     drift: Drift | None,
 ) -> dict:
@@ -115,13 +124,14 @@ def describe(
 
     bounds: the table `ceilings`.
 
-    diagnoses: whether the study has control runs. several: whether it has several curves. drift: of the study's rates.
+    asks: whether the study could have control runs and has none. several: whether it has several curves. drift: of
+    the study's rates.
     """
     row = {name: end[name] for name in (*LINE, "curve", *CONFIGURATION, "baseline_num_gpus", "baseline_num_nodes")}
     row["num_planned"] = end["num_planned"]
     for name in ("num_repeats", "num_disturbed"):
         row |= {name: end[name], f"baseline_{name}": base[name]}
-    place = Place(name_line(end, several), end, base, diagnoses, drift)
+    place = Place(name_line(end, several), end, base, asks, drift)
     runs = repeats.find(end), repeats.find(base)
     if not (end["num_repeats"] and base["num_repeats"]):
         is_of_base = not base["num_repeats"]
@@ -140,6 +150,7 @@ def describe(
     row |= {"causes": ", ".join(shown) or None, "not_known": "; ".join(evidence.not_known.values()) or None}
     cores = runs[0]["cores_per_device"].dropna()
     row["remedy"] = suggest(row, shares, shown, scaling, end, cores.iloc[0] if len(cores) else None)
+    row["run_next"] = recommend_controls(place, shares, evidence.not_known)
     row["sentence"] = explain(place, row, shares, shown, evidence.not_known, runs)
     row["wall_sentence"] = explain_wall_time(place, row)
     return row
