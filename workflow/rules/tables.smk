@@ -72,6 +72,8 @@ rule make_tables:
         allreduces=products.allreduces,
         ledger="results/records/{study}.ledger.json",
         decision=products.decision,
+        # The table of the decision says why there is none.
+        template="workflow/report/doubts.jinja",
     output:
         expand("results/tables/{{study}}/{table}.tsv", table=tables.list_common()),
     log:
