@@ -45,8 +45,9 @@ class TestInterface(TestLogHandlerBase):
         return None
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
+    """Work in an empty folder: the time left depends on the runs that are in results/."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
