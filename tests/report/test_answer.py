@@ -24,7 +24,7 @@ def test_repeats_that_failed_count_against_their_configuration(status):
     facts = make_facts(lucky, failed, failed, {"framework": "b"}, {"framework": "b"}, {"framework": "b"})
     assert get_best(facts)["framework"] == "b"
     said = find_doubt(facts, "failed")
-    assert says(said, "2 runs failed", "not ranked", "1 x cpu a x 8", "faster than all")
+    assert says(said, "2 runs failed", "not ranked", "1 x cpu a batch 8", "faster than all")
     facts = make_facts(lucky | {"images_per_s": 90.0}, failed, {"framework": "b"})
     assert "faster" not in find_doubt(facts, "failed")
 
@@ -69,7 +69,7 @@ def test_the_quality_is_named_also_if_it_is_below_all_thresholds():
 def test_a_worse_quality_is_set_apart_if_only_the_rate_decides():
     facts = make_facts({"framework": "a", "quality": 0.42}, {"framework": "b", "quality": 0.31, "images_per_s": 999.0})
     assert get_best(facts)["framework"] == "a"
-    assert says(find_doubt(facts, "unequal_quality"), "accuracy 0.42", "1 x cpu b x 8 (0.31)")
+    assert says(find_doubt(facts, "unequal_quality"), "accuracy 0.42", "1 x cpu b batch 8 (0.31)")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def test_what_repeats_cannot_tell_apart_is_a_tie_everywhere():
     decision, text = answer(repeat(around(100, 0.05)), repeat(around(101, 0.05), "b"))
     assert [other["framework"] for other in decision["ties"]] == ["b"]
     assert find(decision, "next framework")["is_tied"]
-    assert "Next framework: 1 x cpu, b, 8 images per device: 3 repeats do not tell which" in text
+    assert "Other framework: 1 x cpu, b, 8 images per device: not told apart by 3 repeats" in text
     assert "Not told apart" not in text, "it is named above"
 
 
@@ -67,7 +67,7 @@ def test_only_configurations_of_equal_quality_compete():
     assert decision["recommended"]["framework"] == "a"
     assert (
         "unequal_quality" in get_doubts(decision)
-        and "worse than accuracy 0.96 by more than 0.01: 1 x cpu b x 8 (0.91)" in text
+        and "worse than accuracy 0.96 by more than 0.01: 1 x cpu b batch 8 (0.91)" in text
     )
     decision, _ = answer(fast, good, margin=0.06)
     assert decision["recommended"]["framework"] == "b"
@@ -102,7 +102,9 @@ def test_a_deadline_is_met_at_the_lowest_price_or_said_to_be_missed():
     assert "It takes 6.5 of the 8 h, with start-up and evaluation." in answer(*groups, deadline_h=8)[1]
     decision, text = answer(*groups, deadline_h=5)
     assert decision["recommended"] is None
-    assert decision["refusal"] == "nothing is done within 5 h; the fastest, 4 x cpu a x 8, takes 5.5 h"
+    assert decision["refusal"] == (
+        "nothing is done within 5 h; the fastest, 4 x cpu a batch 8, takes 5.5 h with start-up and evaluation"
+    )
     assert "No recommendation: nothing is done within 5 h" in text
 
 

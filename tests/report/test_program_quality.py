@@ -122,6 +122,7 @@ def test_one_variant_needs_no_name():
 def test_the_answer_names_the_metric_that_was_reported_instead():
     reason = explain_missing([{"event": "evaluation", "metric": {"acc": 0.5}}], "accuracy")
     facts = answer_program({"variant": "base", "quality": None, "reason": reason, "run_dir": "r"})
-    assert "No accuracy is known of 1 x cpu mine x 8 (the program reported acc and no accuracy; report" in find_doubt(
-        facts, "no_quality"
+    assert (
+        "No accuracy is known of 1 x cpu mine batch 8 (the program reported acc and no accuracy; report"
+        in find_doubt(facts, "no_quality")
     )

@@ -118,6 +118,7 @@ def _set_up() -> Environment:
     written = (write_number, write_duration, write_value, write_change, write_configuration, write_price, write_target)
     named = {each.__name__.removeprefix("write_"): each for each in written}
     environment.globals |= named | {each.__name__: each for each in (name_count, shorten, is_cut)}
+    environment.globals["inverse"] = invert
     environment.filters |= {"tex": escape_for_tex, "whole": keep_whole, "number": write_number}
     return environment
 
@@ -166,6 +167,12 @@ def write_value(value: Value, unit: str = "") -> str:
 def write_change(ratio: float) -> str:
     """Write a ratio as a change, such as `+12 %`."""
     return f"{100 * (ratio - 1):+.3g} %"
+
+
+def invert(value: Value) -> Value:
+    """Return a ratio the other way round, with its interval."""
+    median, high, low = (1 / each if each else None for each in (value["median"], value["low"], value["high"]))
+    return {"median": median, "low": low, "high": high}
 
 
 def write_median(value: Value) -> str:

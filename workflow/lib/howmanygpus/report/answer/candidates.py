@@ -129,7 +129,7 @@ class Candidate:
     def __str__(self) -> str:
         nodes = f" on {self.names['num_nodes']} nodes" if self.names["num_nodes"] > 1 else ""
         where = f"{self.num_gpus} x {self.names['device']}{nodes}"
-        return f"{where} {self.names['series']} x {self.names['per_device_batch_size']}"
+        return f"{where} {self.names['series']} batch {self.names['per_device_batch_size']}"
 
 
 def choose_goal(runs: pd.DataFrame, times: pd.DataFrame) -> Goal:

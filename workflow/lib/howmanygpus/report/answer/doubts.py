@@ -217,7 +217,8 @@ def _doubt_lacking(case: Case) -> Doubts:
         facts = {"num_runs": len(failed), "statuses": count_statuses(failed), "faster": _list_faster(case, failed)}
         yield (
             "failed",
-            facts | {"configurations": [f"{count} x {device} {name} x {size}" for count, device, name, size in places]},
+            facts
+            | {"configurations": [f"{count} x {device} {name} batch {size}" for count, device, name, size in places]},
         )
 
 

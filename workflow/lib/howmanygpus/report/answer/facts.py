@@ -319,10 +319,10 @@ def _list_alternatives(
 
     Each alternative stands once; the recommended configuration is none of its own.
     """
-    cheaper = [each for each in candidates if each.is_cheaper_than(chosen)]
+    cheapest = min(candidates, key=lambda each: each.price)
     others = [each for each in candidates if each.num_gpus == chosen.num_gpus and each.series[0] != chosen.series[0]]
     found = {
-        "cheapest": min(cheaper, key=lambda each: each.price, default=None),
+        "cheapest": cheapest if cheapest.is_cheaper_than(chosen) else None,
         "fastest": min(candidates, key=lambda each: each.duration),
         "next framework": min(others, key=lambda each: each.duration, default=None),
         "next doubling": next((each for count, each in by_count.items() if count >= 2 * chosen.num_gpus), None),
