@@ -181,7 +181,7 @@ def test_files_are_overwritten_only_on_demand(site, tmp_path, monkeypatch):
     site([GPU], A100)
     folder = tmp_path / "profile"
     done = call_script(folder)
-    assert done.returncode == 0 and "to state: what an hour costs" in done.stdout, done.stderr
+    assert done.returncode == 0 and "TO STATE: what an hour costs" in done.stdout, done.stderr
     drafted = (folder / "machine.yaml").read_text()
     (folder / "machine.yaml").write_text("mine")
     (folder / "config.yaml").unlink()

@@ -12,7 +12,14 @@ from pathlib import Path
 
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.files import write_text_atomic
-from howmanygpus.site.drafting import ask_site, draft_machine, draft_profile, list_statements, refuse_to_overwrite
+from howmanygpus.site.drafting import (
+    STATE,
+    ask_site,
+    draft_machine,
+    draft_profile,
+    list_statements,
+    refuse_to_overwrite,
+)
 from howmanygpus.site.slurm import SlurmError
 
 TEMPLATE = Path("profiles/slurm/config.yaml")
@@ -38,7 +45,7 @@ def main() -> None:
         write_text_atomic(folder / name, text)
         print(f"{folder / name} is written.")
         for statement in list_statements(text):
-            print(f"  to state: {statement}")
+            print(f"  {STATE}{statement}")
     print(f"Then compare it with the cluster: .venv/bin/snakemake --profile {folder} --configfile mine.yaml --dry-run")
 
 
