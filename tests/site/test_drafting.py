@@ -106,7 +106,7 @@ def test_each_type_of_gpu_becomes_a_device_in_the_partition_with_most_of_its_nod
     assert (device.devices_per_node, device.max_nodes, device.compute_capability) == (4, 2, "7.0")
     assert devices["gpu-2080ti"].compute_capability is None
     assert any("compute capability" in each for each in list_statements(text))
-    assert "debug (1 nodes, 02:00:00)" in text.replace("\n  # ", " ")
+    assert "debug (nodes: 1, longest job: 02:00:00)" in text.replace("\n  # ", " ")
 
 
 @pytest.mark.parametrize(
@@ -130,6 +130,17 @@ def test_limits_of_the_partition_limit_the_shares_of_a_device(site, read):
     limited = f"PartitionName=gpu {OPEN} MaxTime=1-00:00:00 MaxCPUsPerNode=40 MaxMemPerCPU=3000"
     device = read(draft_machine(site([limited], A100))).devices["a100"]
     assert (device.cores_per_device, device.options["memory_per_device_mb"]) == (10, 30000)
+
+
+def test_a_node_whose_memory_nobody_has_configured_has_a_valid_draft(site, read):
+    nodes = [NODE.format("n1", "gpu:a100:4", "gpu").replace("RealMemory=512000", "RealMemory=1")]
+    assert read(draft_machine(site([GPU], nodes))).devices["a100"].options["memory_per_device_mb"] == 1
+
+
+def test_accounts_that_a_partition_wants_are_named(site):
+    wanted = GPU.replace("AllowAccounts=ALL", "AllowAccounts=physics,chemistry")
+    text = draft_machine(site([wanted], A100, associations=["physics|", "teaching|"]))
+    assert says(text.replace("\n  # ", " "), "partition gpu", "one of the accounts physics, chemistry")
 
 
 def test_short_jobs_have_a_shorter_gate(site, read, tmp_path):

@@ -97,7 +97,7 @@ class Place:
         return max(counts, key=lambda share: (counts[share], share.devices, share.cores, share.memory_mb))
 
     def __str__(self) -> str:
-        return f"{self.partition.name} ({len(self.nodes)} nodes, {self.partition.time_limit})"
+        return f"{self.partition.name} (nodes: {len(self.nodes)}, longest job: {self.partition.time_limit})"
 
 
 def ask_site() -> Site:
@@ -196,6 +196,8 @@ def _draft_device(site: Site, gres: str, place: Place, places: list[Place]) -> I
     words = (
         f"Nodes of partition {partition.name} with this device: {shares}. Its longest job is {partition.time_limit}."
     )
+    if partition.accounts:
+        words += f" Jobs there need one of the accounts {', '.join(partition.accounts)}."
     if further := [str(each) for each in places if each is not place]:
         words += f" Other partitions with this device: {', '.join(further)}."
     yield from _remark(words, 2)
@@ -204,7 +206,8 @@ def _draft_device(site: Site, gres: str, place: Place, places: list[Place]) -> I
     yield from _remark("The number of nodes of the largest run is your choice.", 4)
     yield f"    max_nodes: {int(min(MOST_NODES, len(same), partition.max_nodes))}"
     yield f"    cores_per_device: {share.cores // share.devices}"
-    yield f"    memory_per_device_mb: {share.memory_mb // share.devices}"
+    # SLURM has 1 MB of a node whose memory nobody has configured.
+    yield f"    memory_per_device_mb: {max(1, share.memory_mb // share.devices)}"
     if gres != "cpu":
         yield from _draft_capability(site, gres, place)
     yield f"    partition: {json.dumps(partition.name)}"
@@ -326,5 +329,5 @@ def refuse_to_overwrite(folder: Path, names: tuple[str, ...]) -> None:
     if present := [str(folder / name) for name in names if (folder / name).exists()]:
         raise ConfigError(
             f"{', '.join(present)}: exists; choose another folder, or give --overwrite (`make draft-machine "
-            f"PROFILE={folder} OVERWRITE=1`) to lose it"
+            f"PROFILE={folder} OVERWRITE=1`) to replace it"
         )
