@@ -5,6 +5,7 @@
 # make figures     makes tables, figures and the report from recorded runs in results/recorded/, and trains nothing
 # make locks       has uv lock the packages of every environment, GPU environments included, without installing them
 # make references  writes the generated tables of documents and docs/parity.md
+# make draft-machine PROFILE=profiles/slurm_mysite   drafts a cluster's profile and machine file from what SLURM tells here
 # make check-gpu   checks a GPU in every framework that a Python of this machine has; docs/gpu.md says how
 # make wheelhouse  fills a folder with the wheels for check-gpu on a machine without a network
 # make compare A=results B=../other-clone/results   compares two results of a study; FAIL_BELOW=0.95 sets the exit status
@@ -48,7 +49,7 @@ SITE_HAS ?=
 FRAMEWORKS ?=
 STEPS ?=
 
-.PHONY: demo figures test test-frameworks test-all check locks references compare gallery export adopt check-gpu wheelhouse
+.PHONY: demo figures test test-frameworks test-all check locks references compare gallery export adopt draft-machine check-gpu wheelhouse
 
 demo: $(INSTALLED)
 	@# After Ctrl-C some shells would go on with the else branch.
@@ -120,6 +121,10 @@ gallery: $(INSTALLED)
 export: $(INSTALLED)
 	@PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/export_runs.py --to "$(TO)" \
 		$(if $(RESULTS),--results "$(RESULTS)") $(if $(STUDY),--study "$(STUDY)")
+
+draft-machine: $(INSTALLED)
+	@PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/draft_machine.py \
+		$(if $(PROFILE),--profile "$(PROFILE)") $(if $(OVERWRITE),--overwrite)
 
 adopt:
 	$(CHECK_PYTHON)

@@ -45,7 +45,8 @@ import train
 print(os.getpid(), flush=True)
 time.sleep(1)
 launcher = "import time; from howmanygpus.measure.launch.launch import main; main(lambda path: time.sleep(600))"
-train.become([sys.executable, "-c", launcher, "--attempt", "none", "--run-dir", "none", "--deadline-s", "1"])
+command = [sys.executable, "-c", launcher, "--attempt", "none", "--run-dir", "none", "--deadline-s", "1"]
+train.exec_launcher(command, os.environ)
 '''
 subprocess.Popen([sys.executable, "-c", child])
 time.sleep(600)

@@ -15,8 +15,9 @@ from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.environments import build, find
 from howmanygpus.site.environments.existing import link
 from howmanygpus.site.environments.lock import MORE, UNHASHED
-from howmanygpus.site.environments.pins import is_lock, list_pin_files, read_requirements
+from howmanygpus.site.environments.pins import NEWEST_PYTHONS, is_lock, list_pin_files, read_requirements
 from howmanygpus.site.environments.wheelhouse import normalize
+from messages import says
 from project import ROOT
 
 NAMES = sorted({name for entry in FRAMEWORKS.values() for name in entry.environments.values()})
@@ -201,3 +202,30 @@ def test_make_installs_where_nothing_is_installed_yet(wheel, tmp_path):
     (record,) = (cache / "environments").glob(f"workflow-*/{build.MARKER}")
     assert "toy==1" in json.loads(record.read_text())["packages"]
     subprocess.run([clone / ".venv" / "bin" / "python", "-c", "import toy"], check=True)
+
+
+def call_build(*options):
+    environment = os.environ | {"PYTHONPATH": "workflow/lib"}
+    command = [sys.executable, "workflow/scripts/build_environment.py", *options]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def test_the_name_of_an_environment_is_enough_to_build_it_as_an_image_does(environment_python, tmp_path):
+    built = Path(environment_python("pytorch-cpu")).parents[1]
+    done = call_build("--name", "pytorch-cpu", "--link", str(tmp_path / "environment"))
+    assert done.returncode == 0 and (tmp_path / "environment").resolve() == built, done.stderr
+
+
+@pytest.mark.parametrize(("name", "why"), [("horovod-pytorch-cpu", "wheel of Horovod"), ("torch", "no environment")])
+def test_a_name_that_is_not_enough_is_refused_with_those_that_are(name, why, tmp_path):
+    done = call_build("--name", name, "--link", str(tmp_path / "environment"))
+    assert done.returncode and says(done.stderr, "--name", name, why, "choose from chainer-cpu")
+
+
+def test_the_image_has_a_python_that_all_environments_can_have():
+    text = (ROOT / "envs" / "Containerfile").read_text()
+    version = re.search(r"^ARG BASE=\S*/python:(\d+)\.(\d+)-", text, re.MULTILINE)
+    assert tuple(map(int, version.groups())) <= min(NEWEST_PYTHONS.values())
+    copied = re.findall(r"^COPY (\S+) \S+$", text, re.MULTILINE)
+    (script,) = re.findall(r"(\S+\.py)\b", text)
+    assert (ROOT / script).exists() and Path(script).parts[0] in copied and "envs" in copied

@@ -60,6 +60,11 @@ def write(tmp_path, monkeypatch):
         ),
         ({"slurm": {"scratch": "~/scratch"}}, 'slurm.scratch: "~/scratch" does not match ^[/$]; Folder on each node'),
         ({"environments": {"pytorch-cpu": {"python": ""}}}, 'environments.pytorch-cpu.python: "" does not match'),
+        (
+            {"environments": {"pytorch-cpu": {"python": "apptainer exec 'my image.sif python"}}},
+            'environments.pytorch-cpu.python: "apptainer exec \'my image.sif python" cannot be split into words: no '
+            "closing quotation; close the quote",
+        ),
         ({"devices": {5: {}}}, "machine.yaml: devices: the key 5 is not text; write it in quotes"),
         ({"devices": {"a100": {"request": "gpu:{type}:{n}"}}}, 'devices.a100.request: "gpu:{type}:{n}" does not match'),
         ({"devices": {"a100": {"request": "gpu:{n}}"}}}, 'devices.a100.request: "gpu:{n}}" does not match ^'),
@@ -204,3 +209,15 @@ def test_an_unknown_device_is_refused_with_the_devices_of_the_file(device, remed
     with pytest.raises(ConfigError) as error:
         Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], devices=[device])}}, cluster)
     assert f'studies.s.devices[0]: "{device}" is no device of machine.yaml; {remedy}' in str(error.value)
+
+
+def test_a_container_whose_processes_srun_would_start_is_refused_except_in_a_packed_job(tmp_path):
+    path = tmp_path / "machine.yaml"
+    command = "/usr/bin/apptainer exec --nv image.sif python"
+    path.write_text(yaml.safe_dump({"scheduler": "slurm", "environments": {"pytorch-cpu": {"python": command}}}))
+    with pytest.raises(ConfigError) as raised:
+        read_machine(path)
+    assert says(str(raised.value), f"{path}: environments.pytorch-cpu.python", command, "srun", "submit_packed.py")
+    assert read_machine(path, packed=True).environments["pytorch-cpu"]["python"] == command
+    path.write_text(yaml.safe_dump({"environments": {"pytorch-cpu": {"python": command}}}))
+    assert read_machine(path).environments["pytorch-cpu"]["python"] == command

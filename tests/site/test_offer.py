@@ -56,6 +56,11 @@ def test_an_offer_counts_only_nodes_with_the_device():
     assert len(ask(constraint="[nvlink|ib]").nodes) == 2, "SLURM judges it"
 
 
+def test_a_partition_may_give_jobs_fewer_cores_than_its_nodes_have(scontrol):
+    (scontrol / "partition").write_text(PARTITIONS.replace("MaxTime=01:00:00", "MaxTime=01:00:00 MaxCPUsPerNode=48"))
+    assert [node.cores for node in ask().nodes] == [48, 32]
+
+
 def test_the_default_partition_and_the_shortest_of_several():
     assert ask(partition=None, request=None).longest_job_min == inf
     assert ask(partition="cpu,gpu", request=None).partition == "gpu"

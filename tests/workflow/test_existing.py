@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from messages import says
 from project import ODD_FOLDER, RUNS, study
 
 LMOD = Path("/etc/profile.d/lmod.sh")
@@ -57,3 +58,10 @@ def test_an_interpreter_without_its_packages_or_modules_is_refused(modular):
     use(modular, python=sys.executable, modules=["unheard"])
     output = modular.snakemake(expect=1)
     assert "module load unheard failed; correct environments.fake-cpu of the machine file" in output
+
+
+def test_a_call_that_asks_snakemake_for_software_is_told_where_interpreters_are_named(project):
+    project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
+    told = project.snakemake("--dry-run", "--sdm", "conda", "apptainer")
+    assert says(told, "--software-deployment-method: apptainer conda has no effect", "`environments`")
+    assert "--software-deployment-method" not in project.snakemake("--dry-run")

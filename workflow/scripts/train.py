@@ -8,11 +8,13 @@ the specification, which is stored with the run and compared with the plan.
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
+from howmanygpus.measure.host.processes import die_with_parent
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.spec import MODEL_PATH_KEYS
 from howmanygpus.site.environments.find import resolve_python
@@ -31,12 +33,16 @@ from howmanygpus.study.runs import Run, complete_spec
 from howmanygpus.surroundings.environment import build_surroundings, parse_variable_names
 
 PARENT = os.getppid()
-"""Process that started this one. If it dies before the launcher asks for the kernel's signal, the launcher ends."""
+"""Process that started this one."""
 
 
 def exec_launcher(command: list[str], environment: Mapping[str, str]) -> NoReturn:
-    """Become the launcher, which keeps the number and the parent of this process."""
-    os.execve(command[0], [*command, "--parent", str(PARENT)], environment)
+    """Become the launcher, or the program that starts it in a container. Either ends with the parent of this process.
+
+    The launcher's own option --parent would name another process than its parent in a container.
+    """
+    die_with_parent(signal.SIGTERM, PARENT)
+    os.execve(command[0], command, environment)
 
 
 def start_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:

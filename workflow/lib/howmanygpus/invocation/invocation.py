@@ -143,7 +143,8 @@ class Invocation:
     def _warn(self) -> None:
         plan = self.plan
         self._shortages = plan.find_shortages() + find_misfits(plan) + find_lack_of_space(plan)
-        doubts = [*plan.find_excesses(), *plan.find_doubts(), *plan.list_remarks()]
+        deployment = starting.warn_about_deployment(self._workflow.deployment_settings.deployment_method)
+        doubts = [*deployment, *plan.find_excesses(), *plan.find_doubts(), *plan.list_remarks()]
         for warning in [*doubts, *self._shortages]:
             self._logger.warning(warning)
 

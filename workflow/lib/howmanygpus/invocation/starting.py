@@ -1,6 +1,6 @@
 """Refuses a call before its first job, for reasons that are known only when Snakemake has planned its jobs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from howmanygpus.invocation.cluster import find_misfits_without_devices
@@ -60,4 +60,15 @@ def warn_about_executor(machine: Machine, executor: str, is_local: bool) -> list
         f"{machine.path}: scheduler: {machine.scheduler} makes each run a job, but the executor {executor} starts all "
         f"jobs where Snakemake runs; choose the profile of the cluster or `--executor {machine.scheduler}`, or add "
         "`--config packed=true` inside an allocation"
+    ]
+
+
+def warn_about_deployment(methods: Iterable[Any]) -> list[str]:
+    """Return a warning if Snakemake is to deploy software, which no rule names. methods: Snakemake's of --sdm."""
+    if not (names := " ".join(sorted(map(str, methods)))):
+        return []
+    return [
+        f"--software-deployment-method: {names} has no effect, because no rule names a conda environment, a container "
+        "or modules; leave it out, and name interpreters of your own under `environments` of the machine file "
+        "(docs/environments.md)"
     ]

@@ -75,6 +75,8 @@ PRICING = ("billed", "price_per_hour", "currency")
 UNKNOWN_DEVICES = {"cpu": Device(0, 1), "cuda": Device(0, 1, "cuda")}
 GPU_WORDS = ("gpu", "gpus", "nvidia")
 """Words that users write for `cuda` or for a GPU of the machine file."""
+CONTAINERS = ("apptainer", "singularity", "podman", "docker", "enroot", "ch-run", "bwrap")
+"""Programs that start a command in a container, in which srun is not, and from which it could not come back."""
 PILLOW_SIMD = "pillow-simd"
 """The environment that no framework uses; see howmanygpus.prepare.options."""
 
@@ -202,8 +204,8 @@ def read_machine(path: Path, packed: bool = False) -> Machine:
     values = read_yaml(path)
     values = {} if values is None else values
     check_schema(values, schema, root="the machine file", file=str(path))
-    _check_environments(values.get("environments", {}), path)
     values = fill_defaults(values, schema, schema)
+    _check_environments(values["environments"], path, values["scheduler"] == "slurm" and packed is not True)
     declared = dict(values["devices"])
     if values["scheduler"] == "none":
         default = fill_defaults({}, schema["$defs"]["device"], schema)
@@ -246,12 +248,22 @@ def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> De
     return Device(**{key: options[key] for key in keys}, kind=kind, options=options)
 
 
-def _check_environments(environments: dict, path: Path) -> None:
-    """Raise ConfigError for an existing interpreter that replaces no environment."""
+def _check_environments(environments: dict, path: Path, starts_steps: bool) -> None:
+    """Raise ConfigError for an existing interpreter that replaces no environment, or that cannot be started.
+
+    starts_steps: whether srun starts the processes of runs.
+    """
     known = {name for framework in FRAMEWORKS.values() for name in framework.environments.values()} | {PILLOW_SIMD}
-    for name in environments:
+    for name, interpreter in environments.items():
         if name not in known:
             raise refuse(f"{path}: environments", name, "replaces no environment", suggest(name, known))
+        given, place = interpreter["python"], f"{path}: environments.{name}.python"
+        if not Path(given).exists():
+            words = split_words(given, place)
+            if starts_steps and Path(words[0]).name in CONTAINERS:
+                problem = "starts a container, and srun starts the processes of a job outside of it"
+                remedy = "name a Python on the nodes, or do runs of one node by workflow/scripts/submit_packed.py"
+                raise refuse(place, given, problem, remedy)
 
 
 def _explain_missing(device: Device) -> str:
@@ -338,14 +350,19 @@ def check_sbatch_options(options: dict, place: str) -> None:
             _check(given, f"{place}.{key}")
 
 
-def _check(given: str, place: str) -> None:
-    if not given:
-        return
+def split_words(given: str, place: str) -> list[str]:
+    """Return the words of a command line. Raises ConfigError for one that no shell can read."""
     try:
-        shlex.split(given)
+        return shlex.split(given)
     except ValueError as error:
         problem = str(error)[0].lower() + str(error)[1:]
         raise refuse(place, given, f"cannot be split into words: {problem}", "close the quote") from None
+
+
+def _check(given: str, place: str) -> None:
+    if not given:
+        return
+    split_words(given, place)
     # The plugin takes long to import, and few machine files need it here.
     from snakemake_executor_plugin_slurm.validation import get_forbidden_slurm_options
 

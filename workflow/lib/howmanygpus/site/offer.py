@@ -66,7 +66,8 @@ def _describe_partition(partition: slurm.Partition, described: list[slurm.Node],
     for node in described:
         if partition.name in node.partitions and meets_request(node, options["constraint"]):
             memory_mb = int(min(node.memory_mb, partition.max_memory_mb))
-            nodes.append(Node(node.cores, memory_mb, count_devices(node.gres, options["request"])))
+            cores = int(min(node.cores, partition.max_cores))
+            nodes.append(Node(cores, memory_mb, count_devices(node.gres, options["request"])))
     with_devices = tuple(node for node in nodes if node.devices != 0)
     return Offer(partition.name, slurm.to_minutes(partition.time_limit), with_devices, partition.max_nodes)
 
@@ -77,15 +78,18 @@ def meets_request(node: slurm.Node, constraint: str | None) -> bool:
     return set(re.split("[&,]", constraint)) <= set(node.features)
 
 
+def list_gres(gres: str) -> list[tuple[str, int]]:
+    """Return name and number of each gres of a node. gres: such as gpu:a100:4(S:0-1),nvme:1."""
+    parts = (each.rpartition(":") for each in re.sub(r"\([^)]*\)", "", gres).split(","))
+    return [(name, int(number)) for name, _, number in parts if name and number.isdigit()]
+
+
 def count_devices(gres: str, request: str | None) -> int | None:
     """Count the devices of a node that a request such as gpu:a100:{n} names.
 
-    gres: such as gpu:a100:4(S:0-1),nvme:1. Returns None for a request that is no single gres.
+    gres: see list_gres. Returns None for a request that is no single gres.
     """
     if request is None or request.startswith("-") or "," in request or not request.endswith(":{n}"):
         return None
-    wanted, counts = request.removesuffix("{n}"), 0
-    for each in re.sub(r"\([^)]*\)", "", gres).split(","):
-        if each.startswith(wanted) and (number := each.rpartition(":")[2]).isdigit():
-            counts += int(number)
-    return counts
+    wanted = request.removesuffix("{n}")
+    return sum(number for name, number in list_gres(gres) if f"{name}:".startswith(wanted))

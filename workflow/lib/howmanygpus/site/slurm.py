@@ -6,6 +6,7 @@ times are seconds since 1970. squeue and scontrol ask the controller, which forg
 asks the accounting database, which some clusters do not have.
 """
 
+import getpass
 import os
 import re
 import signal
@@ -33,6 +34,8 @@ ENDED = re.compile(f"{FORGOTTEN}|already complet")
 """scancel's words for a job that has ended."""
 FIELD = re.compile(r"(\S+?)=(.*?)(?=\s+\S+?=|\s*$)")
 """A field of a line of scontrol. A value may be empty or contain blanks, and more than one blank may follow it."""
+CONFIGURED = re.compile(r"(\w+)\s+=\s(.*)")
+"""A line of `scontrol show config`."""
 ALIVE = {"PENDING", "RUNNING", "SUSPENDED"}
 ALIVE |= {"CONFIGURING", "POWER_UP_NODE", "EXPEDITING", "RESIZING", "SIGNALING", "STOPPED", "COMPLETING", "STAGE_OUT"}
 ALIVE |= {"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
@@ -119,8 +122,9 @@ class Job:
 class Partition:
     """A partition.
 
-    time_limit: as for a job, or UNLIMITED. max_nodes, max_memory_mb: infinity without a limit; the memory is that of a
-    node.
+    time_limit: as for a job, or UNLIMITED. max_nodes, max_cores, max_memory_mb, max_memory_per_core_mb: infinity
+    without a limit; cores and memory are those of a node. is_up: whether it starts jobs. groups, accounts: those that
+    may use it; empty for all.
     """
 
     name: str
@@ -128,11 +132,16 @@ class Partition:
     time_limit: str
     max_nodes: float
     max_memory_mb: float
+    max_cores: float = inf
+    max_memory_per_core_mb: float = inf
+    is_up: bool = True
+    groups: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node. gres: such as gpu:a100:4(S:0-1),nvme:1."""
+    """A node. gres: such as gpu:a100:4(S:0-1),nvme:1. local_disk_mb: size of the folder TmpFS of the configuration."""
 
     name: str
     partitions: tuple[str, ...]
@@ -140,6 +149,16 @@ class Node:
     cores: int
     memory_mb: int
     gres: str
+    sockets: int = 1
+    local_disk_mb: int = 0
+
+
+@dataclass(frozen=True)
+class Association:
+    """An account of this user. max_submitted: how many jobs may wait and run at a time; infinity without a limit."""
+
+    account: str
+    max_submitted: float
 
 
 def read_job_id() -> str | None:
@@ -253,6 +272,11 @@ def list_partitions() -> list[Partition]:
             time_limit=told.get("MaxTime", ""),
             max_nodes=_to_number(told.get("MaxNodes", "")),
             max_memory_mb=_to_number(told.get("MaxMemPerNode", "")),
+            max_cores=_to_number(told.get("MaxCPUsPerNode", "")),
+            max_memory_per_core_mb=_to_number(told.get("MaxMemPerCPU", "")),
+            is_up=told.get("State", "UP") == "UP" and told.get("RootOnly") != "YES",
+            groups=_to_names(told.get("AllowGroups", "ALL")),
+            accounts=_to_names(told.get("AllowAccounts", "ALL")),
         )
         for told in _show_all("partition", "PartitionName")
     ]
@@ -268,9 +292,25 @@ def describe_nodes() -> list[Node]:
             cores=int(told.get("CPUEfctv") or told["CPUTot"]),
             memory_mb=int(told["RealMemory"]) - int(told.get("MemSpecLimit", 0)),
             gres=told.get("Gres", ""),
+            sockets=int(told.get("Sockets", 1)),
+            local_disk_mb=int(told.get("TmpDisk", 0)),
         )
         for told in _show_all("node", "NodeName")
     ]
+
+
+def read_configuration() -> dict[str, str]:
+    """Return SLURM's configuration by name of the parameter, such as SLURM_VERSION."""
+    lines = _call(["scontrol", "show", "config"]).splitlines()
+    return {found[1]: found[2].strip() for line in lines if (found := CONFIGURED.fullmatch(line.rstrip()))}
+
+
+def list_associations() -> list[Association]:
+    """Return the accounts that this user may charge, as the accounting database knows them."""
+    command = ["sacctmgr", "--noheader", "--parsable2", "show", "associations", f"user={getpass.getuser()}"]
+    lines = _call([*command, "format=Account,MaxSubmitJobs"]).splitlines()
+    told = [line.split("|") for line in lines if line.count("|") == 1]
+    return [Association(account, _to_number(most)) for account, most in told]
 
 
 def cancel(ids: Iterable[str], only_waiting: bool = False) -> None:
@@ -390,3 +430,8 @@ def _to_seconds(moment: str) -> float | None:
 def _to_number(value: str) -> float:
     """Convert a number of SLURM; infinity for anything else, such as UNLIMITED."""
     return float(value) if value.isdigit() else inf
+
+
+def _to_names(value: str) -> tuple[str, ...]:
+    """Convert a list of those who may use a partition; empty for all."""
+    return () if value in ("ALL", "") else tuple(value.split(","))

@@ -12,7 +12,10 @@ from howmanygpus.files import atomic_path
 from howmanygpus.site.environments.build import list_packages
 from howmanygpus.site.environments.cache import resolve_cache
 
-WRAPPER = """#!/bin/bash -l
+WRAPPER = """#!/bin/bash
+exec {python} "$@"
+"""
+WITH_MODULES = """#!/bin/bash -l
 before=" $(compgen -e | tr '\\n' ' ')"
 {load}for name in $(compgen -e); do
     [[ $before == *" $name "* ]] || HOWMANYGPUS_KEEP+=" $name"
@@ -22,7 +25,8 @@ exec {python} "$@"
 """
 """
 The script starts a login shell, because only a login shell defines `module`. Runs keep the variables that the modules
-set, see howmanygpus.surroundings.environment.
+set, see howmanygpus.surroundings.environment. Without modules, the shell is none, because profiles of login shells
+replace the PATH in which the user has an interpreter's command.
 """
 LOAD = """module load {module} || {{ echo 'module load '{module}' failed' >&2; exit 1; }}
 """
@@ -55,7 +59,7 @@ def write_wrapper(path: Path, existing: dict) -> None:
     given = existing["python"]
     start = shlex.quote(given) if Path(given).exists() else given
     load = "".join(LOAD.format(module=shlex.quote(module)) for module in existing["modules"])
-    text = WRAPPER.format(load=load, python=start)
+    text = (WITH_MODULES if load else WRAPPER).format(load=load, python=start)
     if path.exists() and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
