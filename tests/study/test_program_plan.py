@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from howmanygpus.config.errors import ConfigError
+from howmanygpus.config.schema import read_unit
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.report.tables import describe_table, list_tables, load_table
 from howmanygpus.site.machine import Device, Machine
@@ -58,6 +59,14 @@ def test_a_file_changes_the_settings_by_its_contents_alone(tmp_path):
     assert make_plan().settings == before
     (tmp_path / "t.sh").write_text("false\n")
     assert make_plan().settings != before
+
+
+def test_the_unit_changes_no_run():
+    before, after = make_plan(), make_plan(program={"unit": "tokens"})
+    assert before.settings == after.settings
+    specs = [[each.studies["p"].spec(run) for run in each.runs.values()] for each in (before, after)]
+    assert specs[0] == specs[1], "no run is stale"
+    assert [read_unit(each.studies["p"].config) for each in (before, after)] == ["samples", "tokens"]
 
 
 def test_a_script_outside_program_files_gets_a_warning():
