@@ -233,7 +233,7 @@ def test_figures_of_a_program_have_its_unit_in_place_of_images(tmp_path, name):
     figure.savefig(tmp_path / "figure.svg")
     plt.close(figure)
     words = " ".join(text.get_text() for text in figure.findobj(Text))
-    assert "tokens" in words or name not in WITH_UNIT
+    assert "token" in words or name not in WITH_UNIT
     assert "published" in name or not ("image" in words or "samples" in words), words
 
 
