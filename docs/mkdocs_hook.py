@@ -56,7 +56,7 @@ def on_files(files: "Files", config: "MkDocsConfig") -> None:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Write what Python-Markdown reads otherwise than forges: comments above tables, and the indent of numbered items."""
+    """Write what Python-Markdown reads otherwise than forges: comments above tables, and indents of numbered items."""
     lines, is_item = [], False
     for line in COMMENT.sub("\n", markdown).split("\n"):
         if line.strip():
