@@ -3,6 +3,7 @@
 # make test-frameworks, make test-all: tests every framework; tests everything, on a cluster too
 # make check       runs the linters, the import contracts and the type checker
 # make figures     makes tables, figures and the report from recorded runs in results/recorded/, and trains nothing
+# make site        makes a website of the documents in site/, and checks their links
 # make locks       has uv lock the packages of every environment, GPU environments included, without installing them
 # make references  writes the generated tables of documents and docs/parity.md
 # make draft-machine PROFILE=profiles/slurm_mysite   drafts a cluster's profile and machine file from what SLURM tells here
@@ -19,6 +20,7 @@ SNAKEMAKE := $(VENV)/bin/snakemake
 LOCAL := --profile profiles/local
 INSTALLED := $(VENV)/installed
 TESTABLE := $(VENV)/testable
+WEBSITE := .venv-site
 # Without HOME, as in some containers and services, Python finds the folder in the list of users.
 CACHE := $(or $(HOWMANYGPUS_CACHE),$(or $(HOME),$(shell $(PYTHON) -c 'import pathlib; print(pathlib.Path.home())'))/.cache/howmanygpus)
 
@@ -49,7 +51,7 @@ SITE_HAS ?=
 FRAMEWORKS ?=
 STEPS ?=
 
-.PHONY: demo figures test test-frameworks test-all check locks references compare gallery export adopt draft-machine check-gpu wheelhouse
+.PHONY: demo figures test test-frameworks test-all check site locks references compare gallery export adopt draft-machine check-gpu wheelhouse
 
 demo: $(INSTALLED)
 	@# After Ctrl-C some shells would go on with the else branch.
@@ -80,6 +82,10 @@ check: $(TESTABLE)
 	PYTHONPATH=workflow/lib python -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 	python -m mypy
 	python workflow/scripts/lint_rules.py
+
+# The variable silences an advertisement of another program.
+site: $(WEBSITE)/installed
+	NO_MKDOCS_2_WARNING=1 $(WEBSITE)/bin/mkdocs build --strict
 
 locks: $(INSTALLED)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/lock_environments.py
@@ -136,6 +142,12 @@ $(INSTALLED): envs/workflow.txt envs/locks/workflow.txt
 	@mkdir -p "$(CACHE)/environments"
 	PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" \
 		$(PYTHON) workflow/scripts/build_environment.py --name workflow --pins $^ --link $(VENV)
+	@touch $@
+
+$(WEBSITE)/installed: envs/site.txt envs/locks/site.txt $(INSTALLED)
+	@mkdir -p "$(CACHE)/environments"
+	PYTHONPATH=workflow/lib flock "$(CACHE)/environments/site.lock" \
+		$(VENV)/bin/python workflow/scripts/build_environment.py --name site --pins envs/site.txt envs/locks/site.txt --link $(WEBSITE)
 	@touch $@
 
 # The lock keeps two calls at once from installing into one environment.

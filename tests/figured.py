@@ -8,6 +8,7 @@ import pandas as pd
 
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.outcomes import IDENTITY, identify
+from howmanygpus.report.rows import PROGRAM
 from howmanygpus.report.tables import ceilings, decision, input_parts, time_split
 from howmanygpus.report.tables.allreduce import tabulate
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
@@ -49,29 +50,32 @@ def unchanged(table) -> None:
     """Change nothing in a table."""
 
 
-def make_tables(status_of, accuracy_of, change=unchanged) -> dict[str, pd.DataFrame]:
+def make_tables(status_of, accuracy_of, change=unchanged, unit=None) -> dict[str, pd.DataFrame]:
     """Make tables of SERIES on 3 device counts with 2 repeats; they are written and read as the workflow does.
 
-    change: is called with the tables of runs, losses and step times, from which the others are made.
+    change: is called with the tables of runs, losses and step times, from which the others are made. unit: what a
+    user's program counts; None for the workflow's networks.
     """
-    return {name: table.copy() for name, table in _make_tables(status_of, accuracy_of, change).items()}
+    return {name: table.copy() for name, table in _make_tables(status_of, accuracy_of, change, unit).items()}
 
 
 @functools.cache
-def _make_tables(status_of, accuracy_of, change) -> dict[str, pd.DataFrame]:
+def _make_tables(status_of, accuracy_of, change, unit) -> dict[str, pd.DataFrame]:
     with tempfile.TemporaryDirectory() as folder:
-        return _write_tables(Path(folder), status_of, accuracy_of, change)
+        return _write_tables(Path(folder), status_of, accuracy_of, change, unit)
 
 
-def _make_runs(status_of, accuracy_of) -> dict[str, pd.DataFrame]:
+def _make_runs(status_of, accuracy_of, unit) -> dict[str, pd.DataFrame]:
     """Make the tables that are read from the records of runs."""
+    plan = {"config": FIXED["config"] | {"program": {"unit": unit} if unit else None}}
     runs, evaluations, losses, steps = [], [], [], []
     for framework, variant in (("a", "base"), ("b", "base"), ("b", "best")):
         for num_gpus in (1, 2, 4):
             for repeat in (1, 2):
                 names = {"framework": framework, "variant": variant, "repeat": repeat}
                 spec = make_spec(**names, num_gpus=num_gpus, global_batch_size=8 * num_gpus)
-                identity, status = identify(FIXED, vars(spec)), status_of(num_gpus)
+                identity, status = identify(plan, vars(spec)), status_of(num_gpus)
+                identity |= {"input": PROGRAM} if unit else {}
                 row = identity | {
                     "run_dir": f"results/runs/{framework}/{variant}/gpus{num_gpus}_repeat{repeat}",
                     "status": status,
@@ -101,8 +105,8 @@ def _make_runs(status_of, accuracy_of) -> dict[str, pd.DataFrame]:
     }
 
 
-def _write_tables(folder, status_of, accuracy_of, change) -> dict[str, pd.DataFrame]:
-    tables = _make_runs(status_of, accuracy_of)
+def _write_tables(folder, status_of, accuracy_of, change, unit) -> dict[str, pd.DataFrame]:
+    tables = _make_runs(status_of, accuracy_of, unit)
     change(tables["runs"])
     change(tables["losses"])
     change(tables["step_times"])
@@ -245,7 +249,7 @@ SENTENCES = {
     "drift": ("No configuration has a rate in two repeats; the figure of all runs says why.", NONE_COMPLETED),
     "input_parts": ("No run has completed; the figure of all runs says why.", NONE_COMPLETED),
     "loss_of_first_epoch": (
-        "No run on real images has recorded its first epoch; the figure of all runs says why.",
+        "No run has recorded its first epoch; the figure of all runs says why.",
         NONE_COMPLETED,
     ),
     "traces": ("No run has a trace yet.", NONE_COMPLETED),

@@ -167,6 +167,17 @@ def test_every_point_of_the_figure_says_what_it_is_and_leads_to_its_rows(made):
     assert all(f'id="{row}"' in page.read_text() for row in points)
 
 
+def test_the_rates_of_programs_have_their_units(made):
+    page, rows = made
+    of_program = all_runs.name_measures([row | {"unit": "tokens"} for row in rows])
+    assert of_program["images_per_s"] == "tokens/s"
+    both = all_runs.name_measures([rows[0], rows[1] | {"unit": "tokens"}])
+    assert both["images_per_s"] == "images or tokens/s"
+    scaling = read_table(page.parent.parent / "scaling.tsv").assign(unit="tokens")
+    svg = draw_svg(scaling, list(range(len(scaling))))
+    assert "40 tokens/s (9.41 to 800)" in svg and "8 tokens per device" in svg and "images" not in svg
+
+
 def operate(page, scratch, script: str) -> dict:
     """Open a page, run a script in it that returns a value, and return this value. Nothing may fail or be requested."""
     text = page.read_text()

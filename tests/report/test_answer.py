@@ -204,15 +204,17 @@ def test_a_guess_by_frequency_has_the_accuracy_of_the_majority_class_and_the_los
     assert loss[3] == float("inf")
 
 
-def test_the_answer_of_a_program_speaks_of_samples_and_says_what_is_not_measured():
+def test_the_answer_of_a_program_speaks_of_what_it_counts_and_says_what_is_not_measured():
     program = {"framework": "mine", "model": "mine", "dataset": "own_data", "input": "program", "quality": None}
+    program |= {"unit": "tokens"}
     rows = [program | {"num_gpus": count, "images_per_s": 80.0 * count} for count in (1, 2)]
     runs, evaluations = make_runs(*rows)
     times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": []})
     datasets = pd.DataFrame([{"study": "s", "dataset": "own_data", "input": "program"}], columns=list(DATASETS))
     text = render_answer(complete(runs, times, datasets), "md")
     assert text.startswith("# s: the program mine\n") and "2 runs planned: 2 completed." in text
-    assert "Use 2 x cpu, mine, 8 samples per device: 160 samples/s." in text and "accuracy" not in text
+    assert "Use 2 x cpu, mine, 8 tokens per device: 160 tokens/s." in text and "accuracy" not in text
+    assert "the source of steps, tokens and quality" in text and "image" not in text and "sample" not in text
     assert "Data: the program's own." in text and "Not measured: parity with other programs" in text
     assert "Not measured" not in write_answer({"framework": "pytorch_ddp"})
 

@@ -50,7 +50,7 @@ def test_a_target_that_the_only_repeat_of_a_larger_batch_misses():
 
 
 def test_a_curve_and_a_layout_of_one():
-    assert name_curve("weak", 1) == "weak scaling, 1 image per device"
+    assert name_curve("weak", 1, "images") == "weak scaling, 1 image per device"
     assert [describe_layout(layout) for layout in ((1, 1), (2, 2))] == ["1 device", "2 devices of 2 nodes"]
 
 

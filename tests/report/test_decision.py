@@ -130,7 +130,7 @@ def test_a_lower_loss_is_better():
 
 
 def test_a_program_without_quality_is_compared_by_its_rate_in_its_own_unit():
-    program = {"input": "program", "quality": None, "parity": "not_checked"}
+    program = {"input": "program", "unit": "samples", "quality": None, "parity": "not_checked"}
     decision, text = answer(repeat(around(10), **program), repeat(around(4), num_gpus=2, **program), thresholds=())
     assert decision["goal"]["threshold"] is None and decision["recommended"]["num_gpus"] == 2
     assert (

@@ -86,12 +86,13 @@ for run in client.search_runs([experiment.experiment_id]):
 """Programs that read a folder back with the tool's library, run by run."""
 
 
-def make(folder, status="completed"):
-    """Store two runs of two epochs, and return their records."""
+def make(folder, status="completed", program=None):
+    """Store two runs of two epochs, and return their records. program: that of the study, if it has one."""
     specs = [make_spec(), make_spec(repeat=2)]
     for number, spec in enumerate(specs):
         store_run(folder, f"run{number}", spec, accuracies=(0.4, 0.8), window_s=(2.0,), status=status)
     plan = plan_of(*specs)
+    plan["config"]["program"] = program
     runs, evaluations = collect(plan, folder)
     return make_records(plan, runs, epochs.tabulate(plan, evaluations, folder), folder)
 
@@ -107,6 +108,13 @@ def test_a_record_has_what_a_tool_shows_of_a_run(tmp_path):
     assert first["summary"]["images_per_s"] == 40
     assert first["config"]["optimizer.learning_rate"] == make_spec().optimizer.learning_rate
     json.dumps(first, allow_nan=False)
+
+
+def test_metrics_of_a_program_have_its_unit(tmp_path):
+    first, _ = make(tmp_path, program={"unit": "tokens"})
+    assert first["summary"]["tokens_per_s"] == 40 and "tokens_seen" in first["summary"]
+    assert first["epochs"][1]["metrics"]["train/tokens_per_s"] == 40
+    assert not any("images" in name for name in (*first["summary"], *first["epochs"][1]["metrics"]))
 
 
 def test_only_trained_runs_are_exported(tmp_path):

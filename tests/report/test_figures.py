@@ -126,7 +126,7 @@ def test_without_two_device_counts_there_is_no_speedup(tmp_path):
     figure = draw(tmp_path, "speedup", keep=keep_one_count)
     said = [text.get_text() for text in figure.texts]
     assert not figure.axes
-    assert said == ["No runs on real images have completed on two device counts; the figure of all runs says why."]
+    assert said == ["No run on real images has completed on a second device count; the figure of all runs says why."]
 
 
 def draw_inputs(tmp_path, *inputs):
@@ -208,6 +208,33 @@ def test_a_study_omits_figures_that_compare_a_single_value():
     assert "published_price" not in list_figures(study, published=("images_per_s",))
     fair = {"first_epoch_inside": False, "eval_other_images": {}}
     assert "protocols" in shown and "protocols" not in list_figures(study | {"protocols": fair})
+
+
+PROGRAM = {"inputs": ["program"], "variants": {"base": {}, "best": {}}, "per_device_batch_size": [8, 16]}
+PROGRAM |= {"num_nodes": [1, 2], "trace": False, "protocols": {}}
+OF_PROGRAMS = list_figures(PROGRAM, preflight=True, priced=True, published=("images_per_s", "epochs_by_batch"))
+WITH_UNIT = (
+    "batch_sizes",
+    "decision",
+    "placement",
+    "price",
+    "quality_by_epoch",
+    "run_grid",
+    "step_times",
+    "time_split",
+)
+WITH_UNIT += ("throughput_by_batch_size", "throughput_by_gpus", "published_throughput", "published_epochs")
+
+
+@pytest.mark.parametrize("name", OF_PROGRAMS)
+def test_figures_of_a_program_have_its_unit_in_place_of_images(tmp_path, name):
+    tables = make_tables(*GRIDS["complete"], unit="tokens")
+    figure = load_figure(name).draw(**{table: tables[table] for table in describe_figure(name).tables})
+    figure.savefig(tmp_path / "figure.svg")
+    plt.close(figure)
+    words = " ".join(text.get_text() for text in figure.findobj(Text))
+    assert "token" in words or name not in WITH_UNIT
+    assert "published" in name or not ("image" in words or "samples" in words), words
 
 
 def draw(tmp_path, name, change=unchanged, grid="complete", keep=lambda table: table):

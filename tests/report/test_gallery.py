@@ -10,6 +10,7 @@ import yaml
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.report.gallery import FILES, pair_entries, read_gallery
 from howmanygpus.report.places import find_places, hide_hosts, hide_places
+from howmanygpus.report.texts import group_by_study, render_gallery
 from messages import says
 from project import ROOT
 from resulting import make
@@ -64,6 +65,19 @@ def test_entries_that_did_other_work_are_not_compared(tmp_path, name, value, why
     write_entry(tmp_path, "two", other)
     (pair,) = pair_entries(read_gallery(tmp_path))
     assert pair.comparison is None and why in pair.refusal
+
+
+def test_entries_that_count_different_things_are_not_compared_and_the_page_has_their_unit(tmp_path):
+    for name, number, unit in (("one", 1, "tokens"), ("two", 2, "samples")):
+        result = make(number)
+        result["decision"]["unit"] = unit
+        write_entry(tmp_path, name, result)
+    entries = read_gallery(tmp_path)
+    (pair,) = pair_entries(entries)
+    assert pair.comparison is None and "tokens" in pair.refusal and "samples" in pair.refusal
+    (title,) = group_by_study(entries[:1])
+    page = render_gallery(entries[:1], [], {title: "figure.svg"})
+    assert "![Tokens per second" in page and "| tokens/s |" in page and "mages" not in page
 
 
 def test_machines_with_other_cores_per_device_are_compared(tmp_path):

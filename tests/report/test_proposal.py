@@ -20,9 +20,10 @@ RATES = {1: 100.0, 2: 190.0, 4: 340.0, 8: 400.0}
 CONFIG = {"cases": 10, "epochs": 3, "warmup_steps": 5}
 
 
-def make_facts(rates):
+def make_facts(rates, **changes):
     rows = [
         {"framework": "horovod_a", "num_gpus": count, "images_per_s": rate * scatter, "wall_time_s": 3600 / rate * 100}
+        | changes
         | {"train_s": 1000 / rate, "init_s": 36.0, "compile_s": 0.0, "framework_version": "torch 2", "run_dir": "r"}
         for count, rate in rates.items()
         for scatter in (0.99, 1.0, 1.01)
@@ -70,6 +71,13 @@ def test_every_text_has_the_table_and_the_method(facts):
         text = render_proposal(facts, suffix)
         assert all(word in text for word in ("node-hours", "fail", "pass", "smallest device count", "Data parallel"))
     assert all(len(line) <= 100 for line in render_proposal(facts, "txt").splitlines())
+
+
+def test_the_proposal_of_a_program_has_what_it_counts():
+    program = make_facts(RATES, input="program", unit="tokens")
+    for suffix in ("md", "tex", "txt"):
+        text = render_proposal(program, suffix)
+        assert "tokens/s" in text and "8 tokens per device" in text and "images" not in text
 
 
 def test_latex_reads_no_commands_in_names(facts):

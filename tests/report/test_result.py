@@ -215,6 +215,12 @@ def test_a_renamed_framework_is_named_with_the_remedy_which_works():
         rename_framework(make(1), "b", "a", "B")
 
 
+def test_results_that_count_different_things_are_refused():
+    other = make(2)
+    other["decision"]["unit"] = "tokens"
+    assert says(refuse_pair(make(1), other), "A counts images", "B tokens", "one `unit`")
+
+
 def test_the_same_result_twice_and_a_result_without_a_rate_are_refused():
     assert says(refuse_pair(make(1), make(1)), "A and B are the same result", "name two")
     nothing = make(2)

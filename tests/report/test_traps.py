@@ -158,10 +158,11 @@ def test_many_that_tie_are_counted():
     assert "and 2 more." in join(text) and "not told apart by 3 repeats" in join(text)
 
 
-def test_a_user_s_program_is_in_samples_throughout():
-    program = {"input": "program", "quality": None, "parity": "not_checked", "disturbed": True}
+@pytest.mark.parametrize("unit", ["samples", "tokens"])
+def test_a_user_s_program_is_in_its_unit_throughout(unit):
+    program = {"input": "program", "unit": unit, "quality": None, "parity": "not_checked", "disturbed": True}
     decision, text = answer(repeat(around(10), **program), repeat(around(4), num_gpus=2, **program), thresholds=())
-    assert decision["refusal"] and "samples/s" in text
+    assert decision["refusal"] and f"{unit}/s" in text
     assert not any(word in text for word in ("image", "accuracy", "parity")), text
 
 

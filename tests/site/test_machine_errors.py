@@ -120,9 +120,7 @@ def plan(path, **changes) -> Plan:
 
 def test_an_own_device_without_a_gpu_is_refused_with_the_reason(write):
     path = write(devices={"a100": {}})
-    message = (
-        f'studies.s.devices[0]: "a100" is a device of {path}, but no GPU was found on this machine; correct it there'
-    )
+    message = f'studies.s.devices[0]: "a100" is a device of {path}, but no NVIDIA GPU was found here; correct it there'
     with pytest.raises(ConfigError) as error:
         plan(path, devices=["a100"])
     assert str(error.value).startswith(message)
@@ -137,7 +135,10 @@ def test_an_own_device_with_more_cores_than_the_machine_is_refused_with_the_reas
 
 @pytest.mark.parametrize(
     ("device", "reason"),
-    [("cuda", "no GPU was found on this machine"), ("cpu", "64 cores per device are more than the 2 of this machine")],
+    [
+        ("cuda", "no NVIDIA GPU was found here"),
+        ("cpu", "64 cores per device are more than the 2 of this machine"),
+    ],
 )
 def test_a_device_that_the_machine_lacks_is_a_shortage_with_its_reason(write, device, reason):
     path = write(devices={"cpu": {"cores_per_device": 64}})

@@ -19,7 +19,8 @@ from howmanygpus.site.environments.wheelhouse import (
 from project import ROOT
 
 AS_VERSION = (
-    "import runpy, sys; sys.version_info = {version}; sys.argv = {words}; runpy.run_path(sys.argv[0], None, '__main__')"
+    "import runpy, sys; sys.version_info = {version}; sys.argv = {words}; {before}; "
+    "runpy.run_path(sys.argv[0], None, '__main__')"
 )
 
 
@@ -29,9 +30,9 @@ def root(monkeypatch, tmp_path):
     monkeypatch.setenv("HOWMANYGPUS_CACHE", str(tmp_path / "cache"))
 
 
-def run_as(version: tuple, *words: str) -> subprocess.CompletedProcess:
-    """Run a script by this Python, which takes itself for another version."""
-    program = AS_VERSION.format(version=(*version, "final", 0), words=list(words))
+def run_as(version: tuple, *words: str, before: str = "pass") -> subprocess.CompletedProcess:
+    """Run a script by this Python, which takes itself for another version. before: a statement that it runs first."""
+    program = AS_VERSION.format(version=(*version, "final", 0), words=list(words), before=before)
     environment = os.environ | {"PYTHONPATH": "workflow/lib"}
     return subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True)
 
@@ -152,6 +153,17 @@ def test_an_old_python_is_refused_and_a_new_one_is_warned_about():
     assert old.returncode == 1 and "3.11.4 or later is needed: make PYTHON=python3.11" in old.stderr
     assert (usual.returncode, usual.stdout) == (0, "")
     assert new.returncode == 0 and "mxnet_gluon, chainer_mn cannot be installed with it, all other" in new.stdout
+
+
+def test_other_systems_are_refused_and_other_processors_get_a_remark():
+    script = "workflow/scripts/check_python.py"
+    other = run_as((3, 11, 4), script, before="sys.platform = 'darwin'")
+    assert other.returncode == 1 and "runs on darwin" in other.stderr and "needs Linux" in other.stderr
+    processor = run_as((3, 11, 4), script, before="import platform; platform.machine = lambda: 'aarch64'")
+    assert processor.returncode == 0 and "This machine is aarch64" in processor.stdout
+    found = "from pathlib import Path; exists = Path.exists; Path.exists = lambda p: str(p) == '/dev/kfd' or exists(p)"
+    gpu = run_as((3, 11, 4), script, before=found)
+    assert gpu.returncode == 0 and "AMD GPU" in gpu.stdout and "a device is a CPU core" in gpu.stdout
 
 
 def test_pins_without_builds_for_a_newer_python_are_refused(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from howmanygpus.config.errors import ConfigError
+from howmanygpus.config.schema import read_unit
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.report.tables import describe_table, list_tables, load_table
 from howmanygpus.site.machine import Device, Machine
@@ -58,6 +59,14 @@ def test_a_file_changes_the_settings_by_its_contents_alone(tmp_path):
     assert make_plan().settings == before
     (tmp_path / "t.sh").write_text("false\n")
     assert make_plan().settings != before
+
+
+def test_the_unit_changes_no_run():
+    before, after = make_plan(), make_plan(program={"unit": "tokens"})
+    assert before.settings == after.settings
+    specs = [[each.studies["p"].spec(run) for run in each.runs.values()] for each in (before, after)]
+    assert specs[0] == specs[1], "no run is stale"
+    assert [read_unit(each.studies["p"].config) for each in (before, after)] == ["samples", "tokens"]
 
 
 def test_a_script_outside_program_files_gets_a_warning():
@@ -120,14 +129,19 @@ def test_a_program_that_starts_once_is_unsupported_on_several_nodes():
     assert not any(run.unsupported for run in make_plan(NODES, {"start": "per_node"}, num_gpus=[2, 4]).runs.values())
 
 
-def test_the_study_of_the_documentation_can_be_planned(tmp_path):
+@pytest.mark.parametrize(
+    ("example", "study", "variants"),
+    [("program", "mine", {"model_small", "model_large"}), ("tokens", "language_model", {"base"})],
+)
+def test_a_study_of_the_documentation_can_be_planned(tmp_path, example, study, variants):
     text = (ROOT / "docs" / "program.md").read_text()
-    config = yaml.safe_load(re.search(r"<!-- example: program -->\n```yaml\n(.*?)```", text, re.DOTALL)[1])
-    for name in config["studies"]["mine"]["program"]["files"]:
+    config = yaml.safe_load(re.search(rf"<!-- example: {example} -->\n```yaml\n(.*?)```", text, re.DOTALL)[1])
+    for name in config["studies"][study]["program"]["files"]:
         (tmp_path / name).touch()
-    config["studies"]["mine"]["devices"] = ["cpu"]
-    variants = {(run.framework, run.variant) for run in Plan(config, CPU).runs.values()}
-    assert variants == {("mine", "model_small"), ("mine", "model_large")}
+    config["studies"][study]["devices"] = ["cpu"]
+    plan = Plan(config, CPU)
+    assert {(run.framework, run.variant) for run in plan.runs.values()} == {(study, each) for each in variants}
+    assert not plan.find_doubts()
 
 
 def test_mpirun_must_be_found(monkeypatch, tmp_path):
@@ -145,7 +159,7 @@ def test_the_example_can_be_planned(monkeypatch):
     monkeypatch.chdir(ROOT)
     config = yaml.safe_load((ROOT / "examples/program/config.yaml").read_text())
     plan = Plan(config, CPU)
-    assert {run.framework for run in plan.runs.values()} == {"own_pytorch", "own_script"} and not plan.find_doubts()
+    assert {run.framework for run in plan.runs.values()} == set(config["studies"]) and not plan.find_doubts()
 
 
 def test_every_table_can_be_made_of_a_program_that_has_not_run(tmp_path):

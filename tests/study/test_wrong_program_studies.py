@@ -62,6 +62,12 @@ STUDIES: list[tuple[dict, str]] = [
         'program.name: "My Program" is no valid name; use lower-case letters, digits and underscores',
     ),
     (
+        {"program": {"unit": "tokens/s"}},
+        'program.unit: "tokens/s" does not match ^[A-Za-z]{1,20}$; Plural word of at most 20 letters for what the '
+        "program counts, such as `tokens` or `frames`: in batch sizes, and in the `samples` of its reports. Tables, "
+        "figures and the answer have this word. Changing this key reruns no run.",
+    ),
+    (
         {"program": {"axes": {"seed": [1]}}},
         'program.axes.seed: "seed" is a name of the workflow\'s own; choose another name',
     ),

@@ -6,16 +6,23 @@ import shutil
 import pytest
 import yaml
 
-from project import ROOT, ROWS, Project
+from project import ROOT, Project
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory, environment_record):
-    """Return the rows of the table of runs by study, variant and number of devices."""
+def project(tmp_path_factory, environment_record):
+    """Return a project with the results of all examples, their answers and a figure."""
     project = Project(tmp_path_factory.mktemp("examples") / "project", fakes=())
     shutil.copytree(ROOT / "examples", project.folder / "examples")
     project.take_environment(environment_record("pytorch-cpu"))
-    project.snakemake("--configfile", "examples/program/config.yaml", *ROWS)
+    made = ("results/tables/answer.txt", "results/figures/language_model/throughput_by_gpus.svg")
+    project.snakemake(*made, "--configfile", "examples/program/config.yaml")
+    return project
+
+
+@pytest.fixture(scope="module")
+def rows(project):
+    """Return the rows of the table of runs by study, variant and number of devices."""
     found = {(row["study"], row["variant"], int(row["num_gpus"])): row for row in project.read_rows()}
     for row in found.values():
         row["record"] = json.loads(project.read(f"{row['run_dir']}/run.json"))
@@ -24,7 +31,7 @@ def rows(tmp_path_factory, environment_record):
 
 def test_every_example_completes_and_learns(rows):
     config = yaml.safe_load((ROOT / "examples/program/config.yaml").read_text())
-    assert {study for study, _, _ in rows} == set(config["studies"]) and len(rows) == 6
+    assert {study for study, _, _ in rows} == set(config["studies"]) and len(rows) == 10
     for where, row in rows.items():
         assert row["status"] == "completed" and float(row["images_per_s"]) > 0, where
         assert float(row["quality_last"]) > 0.5, where
@@ -40,3 +47,19 @@ def test_the_pytorch_script_trains_on_every_device(rows):
 def test_the_shell_script_is_read_by_regular_expressions(rows):
     row = rows["own_script", "base", 2]
     assert (int(row["images_seen"]), row["quality_last"], row["init_s"]) == (40 * 64, "0.8", "")
+
+
+def test_a_language_model_that_torchrun_starts_is_measured_in_tokens(rows, project):
+    for strategy in ("strategy_ddp", "strategy_fsdp"):
+        one, two = (rows["language_model", strategy, num_gpus] for num_gpus in (1, 2))
+        assert (int(one["images_seen"]), int(two["images_seen"])) == (80 * 2048, 2 * 80 * 2048)
+        assert {one["unit"], two["unit"]} == {"tokens"}
+    for num_gpus in (1, 2):
+        ddp, fsdp = (rows["language_model", f"strategy_{name}", num_gpus] for name in ("ddp", "fsdp"))
+        assert float(ddp["quality_last"]) == pytest.approx(float(fsdp["quality_last"]), abs=0.03), "the same training"
+    answer = project.read("results/tables/language_model/answer.txt")
+    assert "2048 tokens per device" in answer and "tokens/s" in answer
+    assert "strategy_ddp" in answer and "strategy_fsdp" in answer
+    assert not any(word in answer for word in ("image", "sample"))
+    figure = project.read("results/figures/language_model/throughput_by_gpus.svg")
+    assert "tokens/s over all devices" in figure and "images" not in figure

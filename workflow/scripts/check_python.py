@@ -1,11 +1,35 @@
-"""Say whether a Python and the cache can be used, and what cannot be installed. `make` starts it by that Python."""
+"""Say whether this system, a Python and the cache can be used, and what lacks. `make` starts it by that Python."""
 
+import platform
 import sys
+from pathlib import Path
 
 OLDEST = (3, 11, 4)
+AMD = Path("/dev/kfd")
+"""Device of ROCm's driver."""
+
+
+def describe_platform() -> list[str]:
+    """Return remarks on a processor on which nothing was tried, and on GPUs that cannot be used."""
+    remarks = []
+    if platform.machine() != "x86_64":
+        remarks.append(
+            f"This machine is {platform.machine()}, on which the workflow was never tried. Frameworks that publish no "
+            "packages for it cannot be installed, such as TensorFlow for CPUs."
+        )
+    if AMD.exists():
+        remarks.append(f"This machine has an AMD GPU ({AMD}), which the workflow cannot use: a device is a CPU core.")
+    return remarks
 
 
 def main() -> None:
+    if sys.platform != "linux":
+        sys.exit(
+            f"{sys.executable} runs on {sys.platform}; the workflow needs Linux, which binds processes to cores and "
+            "tells what they do: use a machine with Linux, or a virtual one"
+        )
+    for remark in describe_platform():
+        print(remark)
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info < OLDEST:
         oldest = ".".join(map(str, OLDEST))

@@ -80,13 +80,13 @@ def test_the_attempt_that_goes_on_is_followed(folder):
     assert look(follower) == "epoch 1 of 12, loss 0.5"
 
 
-def test_a_program_has_samples_and_the_metrics_that_it_reports(folder):
+def test_a_program_has_its_unit_and_the_metrics_that_it_reports(folder):
     attempt = write_attempt(folder, program={}, epochs=None)
     write_events(attempt, WINDOW | {"phase": "train", "first_step": 1, "samples": 50, "epoch": None})
-    follower = RunFollower(RUN, is_queued=True)
-    assert look(follower) == "step 5, 100 samples/s, loss 0.5"
+    follower = RunFollower(RUN, is_queued=True, unit="tokens")
+    assert look(follower) == "step 5, 100 tokens/s, loss 0.5"
     write_events(attempt, {"event": "evaluation", "epoch": 1, "metric": {"accuracy": 0.25}})
-    assert look(follower) == "epoch 1, 100 samples/s, accuracy 0.25"
+    assert look(follower) == "epoch 1, 100 tokens/s, accuracy 0.25"
 
 
 def write_run(folder, status="completed", reason="", **spec):
@@ -104,6 +104,7 @@ def test_a_completed_run_has_its_rate_and_the_quality_of_its_last_evaluation(fol
     ended = read_ended_run(RUN, "accuracy")
     assert ended.is_completed and ended.seconds == 12.5
     assert ended.words == "completed, 1,280 images/s, accuracy 0.75"
+    assert "1,280 frames/s" in read_ended_run(RUN, "accuracy", "frames").words
 
 
 def test_a_run_without_a_result_has_its_reason(folder):

@@ -23,7 +23,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from howmanygpus.paths import ATTEMPTS
 from howmanygpus.report.files import find_record
 from howmanygpus.report.outcomes import UNDECIDED, read_run_attempts
-from howmanygpus.report.rows import PROGRAM
 from howmanygpus.report.tables.scaling import CONFIGURATION
 from howmanygpus.report.tables.timelines import describe_run
 from howmanygpus.report.telemetry import HOST
@@ -115,8 +114,8 @@ def choose_columns(runs: list[dict[str, str]]) -> tuple[list[str], dict[str, str
 def name_measures(runs: list[dict[str, str]]) -> dict[str, str]:
     """Return the titles of the columns of measurements: with the metric and the unit, if all runs have the same."""
     metrics = {run["quality_metric"] for run in runs} - {""}
-    is_program = all(run["input"] == PROGRAM for run in runs)
-    titles = {"images_per_s": "samples/s"} if is_program else {}
+    units = dict.fromkeys(run["unit"] for run in runs)
+    titles = {"images_per_s": f"{' or '.join(units)}/s"}
     titles |= {"quality_last": f"last {metrics.pop()}" if len(metrics) == 1 else "last quality"}
     return MEASURES | titles | {"started_at": "started"}
 

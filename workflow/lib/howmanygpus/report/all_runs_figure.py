@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
 
-from howmanygpus.report.rows import PROGRAM, name_count, name_series
+from howmanygpus.report.rows import count_units, find_unit, name_count, name_series
 from howmanygpus.report.style import GREY, choose_styles, label_lines, mark_counts
 from howmanygpus.report.tables.scaling import CONFIGURATION
 from howmanygpus.report.texts import write_number, write_value
@@ -75,8 +75,7 @@ def draw(measured: pd.DataFrame) -> Figure:
     axes.yaxis.set_major_locator(LogLocator(subs=FEW if rates.max() > 10 * rates.min() else MANY))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: write_number(value)))
     axes.yaxis.set_minor_locator(LogLocator(subs=()))
-    unit = "samples" if (measured["input"] == PROGRAM).all() else "images"
-    axes.set_ylabel(f"{unit}/s over all devices")
+    axes.set_ylabel(f"{find_unit(measured)}/s over all devices")
     axes.set_xlabel("devices")
     if (measured["scaling_mode"] == "strong").any():
         axes.set_xlabel("devices\nsolid: fixed batch per device; dashed: fixed global batch")
@@ -115,13 +114,13 @@ def draw_slope(axes: Axes, measured: pd.DataFrame) -> None:
 
 def describe_point(row: dict) -> str:
     """Return what hovering a point says. row: one of the table `scaling`, with its `series`."""
-    unit = "sample" if row["input"] == PROGRAM else "image"
+    per_s = f"{row['unit']}/s"
     rates = {key: row[f"images_per_s_{key}"] for key in ("median", "low", "high")}
     rate = {key: None if pd.isna(value) else value for key, value in rates.items()}
     num_failed = f", {row['num_failed']} failed" if row["num_failed"] else ""
     disturbed = f", {row['num_disturbed']} disturbed" if row["num_disturbed"] else ""
     return (
-        f"{row['series']}, {name_count(row['num_gpus'], 'device')}: {write_value(rate, f'{unit}s/s')}; "
-        f"{name_count(row['per_device_batch_size'], unit)} per device, {row['global_batch_size']} in all; "
+        f"{row['series']}, {name_count(row['num_gpus'], 'device')}: {write_value(rate, per_s)}; "
+        f"{count_units(row['per_device_batch_size'], row['unit'])} per device, {row['global_batch_size']} in all; "
         f"{row['num_repeats']} of {name_count(row['num_planned'], 'repeat')}{num_failed}{disturbed}"
     )

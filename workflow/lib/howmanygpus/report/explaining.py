@@ -9,7 +9,7 @@ import pandas as pd
 
 from howmanygpus.report.drift import Drift
 from howmanygpus.report.outcomes import FEWEST
-from howmanygpus.report.rows import PROGRAM, name_count
+from howmanygpus.report.rows import PROGRAM, count_units, name_count
 from howmanygpus.report.shares import LOSS, NAMED_FRAC, UNEXPLAINED, Share
 
 WALL_FRAC = 0.25
@@ -180,7 +180,7 @@ def _describe_cause(name: str, row: dict, share: Share) -> str:
     if name == "imbalance":
         return f"a slow process ({name_process(row)} takes {100 * row['slow_frac']:.0f} % longer than the faster half)"
     if name == "batch":
-        return f"smaller batches on each device ({row['per_device_batch_size']} images)"
+        return f"smaller batches on each device ({count_units(row['per_device_batch_size'], row['unit'])})"
     return name
 
 
@@ -261,8 +261,10 @@ def _suggest_exchange(share: Share, end: pd.Series, scaling: pd.DataFrame) -> st
     if len(better):
         best = better.iloc[-1]
         lost = 100 * (1 - best["scaling_efficiency"])
-        return f"a larger batch: {best['per_device_batch_size']} images per device lose {lost:.0f} %"
-    return f"a larger batch: with twice the images per device, exchange takes about {100 * share.value / 2:.0f} %"
+        return f"a larger batch: {best['per_device_batch_size']} {best['unit']} per device lose {lost:.0f} %"
+    return (
+        f"a larger batch: with twice the {end['unit']} per device, exchange takes about {100 * share.value / 2:.0f} %"
+    )
 
 
 def _find_others(scaling: pd.DataFrame, end: pd.Series, but: tuple[str, ...]) -> pd.DataFrame:

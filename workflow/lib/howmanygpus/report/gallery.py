@@ -175,7 +175,10 @@ def make_pair(first: Entry, second: Entry) -> Pair:
         {each for one in entry.result["configurations"] for each in one["manifest_sha256"]} for entry in (first, second)
     ]
     refusal = ""
-    if not comparison.configurations:
+    units = [entry.result["decision"]["unit"] for entry in (first, second)]
+    if units[0] != units[1]:
+        refusal = f"one counts {units[0]} and the other {units[1]}"
+    elif not comparison.configurations:
         refusal = "they have no configuration in common"
     elif manifests[0] != manifests[1]:
         refusal = "their images differ, by the hashes of their manifests"

@@ -8,6 +8,7 @@ from typing import NotRequired, TypedDict
 
 import pandas as pd
 
+from howmanygpus.config.schema import read_unit
 from howmanygpus.files import read_each
 from howmanygpus.measure.schema import RecordError, read_record
 from howmanygpus.measure.spec import MODEL_PATH_KEYS
@@ -19,9 +20,9 @@ FEWEST = "fewest nodes"
 """The column `placement` of studies without the key `num_nodes`; others name the number of nodes there."""
 IDENTITY = (
     *("study", "dataset", "model", "framework", "variant", "input", "precision", "device", "placement"),
-    *("num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size", "repeat", "seed"),
+    *("num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size", "unit", "repeat", "seed"),
 )
-"""Columns that name one run."""
+"""Columns that name one run. `unit` is what its batches and rates count."""
 UNDECIDED = (
     *("unsupported", "failed_parity", "missing", "not_run", "running", "stale"),
     *("interrupted", "suspended", "refused", "blocked", "cancelled", "preempted", "node_failed", "disk_full"),
@@ -98,7 +99,8 @@ def read_outcomes(plan: dict, results: Path = Path()) -> Iterator[Outcome]:
 def identify(plan: dict, spec: dict) -> dict:
     """Return the columns that name a run. spec: its planned specification."""
     placement = FEWEST if plan["config"]["num_nodes"] is None else name_nodes(spec["num_nodes"])
-    return {key: placement if key == "placement" else spec[key] for key in IDENTITY}
+    of_study = {"placement": placement, "unit": read_unit(plan["config"])}
+    return {key: of_study[key] if key in of_study else spec[key] for key in IDENTITY}
 
 
 def name_nodes(num_nodes: int) -> str:

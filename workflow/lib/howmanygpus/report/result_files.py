@@ -66,6 +66,10 @@ def compare_named(first: Result, second: Result, first_name: str, second_name: s
     for result, name in ((first, first_name), (second, second_name)):
         if not any(rate for one in result["configurations"] for rate in one["images_per_s"]):
             raise ResultError(f"{name} has no run with a rate; do its runs, or name another result")
+    units = [result["decision"]["unit"] for result in (first, second)]
+    if units[0] != units[1]:
+        problem = f"{first_name} counts {units[0]} and {second_name} {units[1]}, whose rates are no ratio"
+        raise ResultError(f"{problem}; compare results of one study, with one `unit` of its program")
     comparison = compare(first, second)
     if not comparison.configurations:
         raise ResultError(f"{first_name} and {second_name} have no configuration in common: {_tell(first, second)}")

@@ -16,8 +16,28 @@ from howmanygpus.measure.spec import RANDOM_INPUTS, RESIDENT
 
 
 def name_count(count: int, noun: str) -> str:
-    """Write a number of things, such as `1 image` and `64 images`."""
+    """Write a number of things, such as `1 device` and `64 devices`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def name_panel(num_gpus: int, per_device_batch_size: int, rows: pd.DataFrame) -> str:
+    """Return the title of a panel of one device count and batch, such as `4 devices x 64 images`."""
+    return f"{name_count(num_gpus, 'device')} x {count_units(per_device_batch_size, find_unit(rows))}"
+
+
+def find_unit(table: pd.DataFrame) -> str:
+    """Return what the batches and rates of a table count, such as `tokens`; `images or tokens` if studies differ."""
+    return " or ".join(table["unit"].unique())
+
+
+def count_units(count: int, unit: str) -> str:
+    """Write a number of what a study counts, such as `1 image` and `64 tokens`. unit: the plural."""
+    return f"{count} {name_one(unit) if count == 1 else unit}"
+
+
+def name_one(unit: str) -> str:
+    """Return the singular of a unit. A word without the s of a plural stays as it is."""
+    return unit.removesuffix("s")
 
 
 DAGGER = "\N{DAGGER}"
@@ -120,3 +140,8 @@ PROGRAM = "program"
 def is_program(table: pd.DataFrame) -> bool:
     """Whether the rows of a study are about a user's own program."""
     return bool((table["input"] == PROGRAM).all())
+
+
+def name_real_run(table: pd.DataFrame) -> str:
+    """Return what figures about real images call a run, for the sentence that there is none."""
+    return "run" if is_program(table) else "run on real images"

@@ -29,7 +29,7 @@ from matplotlib.transforms import Affine2D, ScaledTranslation, Transform
 
 from howmanygpus import registry
 from howmanygpus.files import atomic_path
-from howmanygpus.report.rows import DAGGER
+from howmanygpus.report.rows import DAGGER, find_unit
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 """Okabe and Ito 2008, with a brown instead of its yellow, which is too pale for lines."""
@@ -343,7 +343,7 @@ def note_batches(axes: Axes, rows: pd.DataFrame) -> None:
     if sizes.nunique() > 1:
         parts = [f"{series} {size}" for series, size in sizes.items()]
         for first in range(0, len(parts), 2):
-            add_note(axes, ("images: " if first == 0 else "") + ", ".join(parts[first : first + 2]))
+            add_note(axes, (f"{find_unit(rows)}: " if first == 0 else "") + ", ".join(parts[first : first + 2]))
 
 
 def draw_empty_figure(reason: str) -> Figure:

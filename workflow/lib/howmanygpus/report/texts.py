@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from howmanygpus.report.gallery import Entry, Pair
 from howmanygpus.report.result import Comparison
-from howmanygpus.report.rows import name_count
+from howmanygpus.report.rows import count_units, name_count
 
 FOLDER = Path(__file__).parents[3] / "report"
 WIDTH, HEIGHT = 100, 25
@@ -117,7 +117,7 @@ def _set_up() -> Environment:
     )
     written = (write_number, write_duration, write_value, write_change, write_configuration, write_price, write_target)
     named = {each.__name__.removeprefix("write_"): each for each in written}
-    environment.globals |= named | {each.__name__: each for each in (name_count, shorten, is_cut)}
+    environment.globals |= named | {each.__name__: each for each in (name_count, count_units, shorten, is_cut)}
     environment.globals["inverse"] = invert
     environment.filters |= {"tex": escape_for_tex, "whole": keep_whole, "number": write_number}
     return environment
@@ -180,10 +180,10 @@ def write_median(value: Value) -> str:
 
 
 def write_configuration(one: dict[str, Any], unit: str) -> str:
-    """Write a configuration, such as `4 x a100, pytorch_ddp, 128 images per device`. unit: images or samples."""
+    """Write a configuration, such as `4 x a100, pytorch_ddp, 128 images per device`. unit: such as images."""
     nodes = f" on {one['num_nodes']} nodes" if one["num_nodes"] > 1 else ""
     batches = f"{one['accumulate']} x " if one["accumulate"] > 1 else ""
-    batch = f"{batches}{name_count(one['per_device_batch_size'], unit[:-1])} per device"
+    batch = f"{batches}{count_units(one['per_device_batch_size'], unit)} per device"
     return f"{one['num_gpus']} x {one['device']}{nodes}, {one['series']}, {batch}"
 
 

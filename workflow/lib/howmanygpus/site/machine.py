@@ -268,7 +268,7 @@ def _check_environments(environments: dict, path: Path, starts_steps: bool) -> N
 
 def _explain_missing(device: Device) -> str:
     if device.kind == "cuda":
-        return "no GPU was found on this machine"
+        return "no NVIDIA GPU was found here"
     return f"{device.cores_per_device} cores per device are more than the {count_cores()} of this machine"
 
 

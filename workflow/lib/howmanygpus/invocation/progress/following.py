@@ -50,10 +50,13 @@ class Events:
 
 
 class RunFollower:
-    """Follows one run. is_queued: whether it waits for its turn in SLURM's queue until it has an attempt."""
+    """Follows one run. is_queued: whether it waits for its turn in SLURM's queue until it has an attempt.
 
-    def __init__(self, run: str, is_queued: bool):
-        self._run, self._is_queued = run, is_queued
+    unit: what its study counts.
+    """
+
+    def __init__(self, run: str, is_queued: bool, unit: str = "images"):
+        self._run, self._is_queued, self._unit = run, is_queued, unit
         self._folder: Path | None = None
         self._spec: dict[str, Any] = {}
         self._has_machine = False
@@ -118,12 +121,12 @@ class RunFollower:
             place = f"epoch {events.epoch}" + (f" of {epochs}" if epochs else "")
         else:
             place = f"step {events.step}" + (f" of {steps}" if steps else "")
-        return ", ".join([place, *describe_events(events, "program" in spec)])
+        return ", ".join([place, *describe_events(events, self._unit)])
 
 
-def describe_events(events: Events, is_program: bool) -> list[str]:
-    """Return rate, loss and reported metrics in words, as far as they are known."""
-    words = [f"{events.rate:,.0f} {'samples' if is_program else 'images'}/s"] if events.rate else []
+def describe_events(events: Events, unit: str) -> list[str]:
+    """Return rate, loss and reported metrics in words, as far as they are known. unit: of the rate, such as images."""
+    words = [f"{events.rate:,.0f} {unit}/s"] if events.rate else []
     if events.metric:
         return words + [f"{name} {value:.3g}" for name, value in events.metric.items()]
     return words if events.loss is None else [*words, f"loss {events.loss:.3g}"]
@@ -138,8 +141,8 @@ class EndedRun:
     seconds: float | None
 
 
-def read_ended_run(run: str, metric: str) -> EndedRun:
-    """Read the outcome of a run. metric: the metric of its study.
+def read_ended_run(run: str, metric: str, unit: str = "images") -> EndedRun:
+    """Read the outcome of a run. metric: the metric of its study. unit: what its study counts.
 
     Raises OSError, ValueError or KeyError if the record cannot be read.
     """
@@ -153,7 +156,7 @@ def read_ended_run(run: str, metric: str) -> EndedRun:
         events.add(json.loads(line))
     if "program" not in spec and (quality := _compute_quality(folder, metric)) is not None:
         events.metric = {name_metric(metric): quality}
-    return EndedRun(True, ", ".join(["completed", *describe_events(events, "program" in spec)]), seconds)
+    return EndedRun(True, ", ".join(["completed", *describe_events(events, unit)]), seconds)
 
 
 def _compute_quality(folder: Path, metric: str) -> float | None:

@@ -8,6 +8,7 @@ from snakemake.logging import show_logs
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.settings import OutputSettingsLoggerInterface
 
+from howmanygpus.config.schema import read_unit
 from howmanygpus.invocation.dry_run.summary import NOTHING, RUNS, describe_duration, format_s
 from howmanygpus.invocation.progress.following import EndedRun, RunFollower, read_ended_run
 from howmanygpus.invocation.progress.tracking import RUNNING, WAITING, Step, Tracker
@@ -67,7 +68,8 @@ class Printer:
     def _begin(self, job_id: int) -> None:
         self.tracker.begin(job_id)
         if (step := self.tracker.steps.get(job_id)) and step.run:
-            self._followers[step.run.path] = RunFollower(step.run.path, is_queued=not self.tracker.is_serial)
+            unit = read_unit(self._plan.studies[step.run.study].config)
+            self._followers[step.run.path] = RunFollower(step.run.path, not self.tracker.is_serial, unit)
 
     def _finish(self, job_id: int, step: Step) -> None:
         if step.run:
@@ -80,7 +82,8 @@ class Printer:
         self._followers.pop(run.path, None)
         is_first = self.tracker.is_first(run)
         try:
-            ended = read_ended_run(run.path, self._plan.studies[run.study].config["quality"]["metric"])
+            config = self._plan.studies[run.study].config
+            ended = read_ended_run(run.path, config["quality"]["metric"], read_unit(config))
         except (OSError, ValueError, KeyError) as error:
             ended = EndedRun(True, f"done; its record cannot be read: {error}", None)
         self.tracker.finish(job_id, ended.is_completed, ended.seconds)

@@ -20,7 +20,7 @@ from howmanygpus.report.equivalence import NO, compare_means
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.published import is_control, is_fair
-from howmanygpus.report.rows import choose_inputs, is_program
+from howmanygpus.report.rows import choose_inputs, find_unit, is_program
 from howmanygpus.report.texts import word
 
 WORTH_DOUBLING = 1.5
@@ -108,7 +108,7 @@ def _describe_study(planned: pd.DataFrame, runs: pd.DataFrame) -> Facts:
         "model_options": first["model_options"] if pd.notna(first["model_options"]) else None,
         "dataset": None if is_program(runs) else first["dataset"],
         "is_program": is_program(runs),
-        "unit": "samples" if is_program(runs) else "images",
+        "unit": find_unit(runs),
         "machines": sorted(set(planned["device_model"].dropna())),
         "first_day": started.iloc[0][:10] if len(started) else None,
         "last_day": started.iloc[-1][:10] if len(started) else None,

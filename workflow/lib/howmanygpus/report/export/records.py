@@ -66,7 +66,8 @@ def describe_run(run: pd.Series, spec: dict, epochs: pd.DataFrame, samples: pd.D
     versions = {name: run[name] for name in VERSIONS if pd.notna(run[name])}
     described = []
     for row in epochs.to_dict("records"):
-        metrics = {name: row[column] for name, column in EPOCH.items()} | {f"eval/{row['metric']}": row["quality"]}
+        metrics = {use_unit(name, run["unit"]): row[column] for name, column in EPOCH.items()}
+        metrics |= {f"eval/{row['metric']}": row["quality"]}
         taken_s = sum(keep_known({name: row[name] for name in CLOCKS}).values())
         metrics |= average_samples(samples, row["wall_s"] - taken_s, row["wall_s"])
         step = {"step": int(row["epoch"]), "time": started_at + row["wall_s"]}
@@ -80,9 +81,14 @@ def describe_run(run: pd.Series, spec: dict, epochs: pd.DataFrame, samples: pd.D
         "wall_time_s": float(run["wall_time_s"]),
         "status": run["status"],
         "config": hide_everywhere({key: value for key, value in config.items() if value is not None}) | versions,
-        "summary": keep_known({name: run[name] for name in SUMMARY}),
+        "summary": keep_known({use_unit(name, run["unit"]): run[name] for name in SUMMARY}),
         "epochs": described,
     }
+
+
+def use_unit(name: str, unit: str) -> str:
+    """Return the name of a metric for other tools, in which a program's runs count what it counts."""
+    return name.replace("images", unit)
 
 
 def average_samples(samples: pd.DataFrame, begin_s: float, end_s: float) -> dict[str, float]:

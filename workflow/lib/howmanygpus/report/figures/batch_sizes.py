@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.rows import choose_inputs, name_count, name_series
+from howmanygpus.report.rows import choose_inputs, find_unit, name_count, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
@@ -28,7 +28,7 @@ CATEGORY = "Batch size"
 TABLES = ("batch_sizes", "runs")
 COMPARES = "per_device_batch_size"
 RATE = "images_per_s"
-TO_TARGET = {"epochs_to_target": "epochs", "images_to_target": "images"}
+TO_TARGET = ("epochs_to_target", "images_to_target")
 KNEE, FITS = ("is_knee", "s", 15, 1.6), ("is_largest_that_fits", "|", 30, 2.5)
 BOUND = ("is_largest_of_data", "D", 19, 1.6)
 """Column, marker, size and line width of the marks of a batch."""
@@ -52,19 +52,21 @@ def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     table = table.assign(series=name_series(table, runs), is_largest_of_data=table["max_limit"] == "data_set")
     table = table.sort_values("global_batch_size")
     styles, counts = choose_styles(table["series"]), sorted(table["num_gpus"].unique())
-    rows, guess = {RATE: "images/s over all devices"}, ""
+    unit = find_unit(table)
+    rows, guess = {RATE: f"{unit}/s over all devices"}, ""
     if (judged := table[table["num_judged"] > 0])["num_gpus"].nunique() == len(counts):
         first = judged.iloc[0]
         target = f"to test {name_metric(first['metric'])} {first['target']:g}"
         guess = describe_guess(choose_inputs(runs), "quality_metric")
         # Without any batch that reached the target, one quantity says the same as all.
         shown = len(TO_TARGET) if judged["images_to_target_median"].notna().any() else 1
-        rows |= {name: f"{unit} {target}" for name, unit in list(TO_TARGET.items())[:shown]}
+        quantities = dict(zip(TO_TARGET, ("epochs", unit), strict=True))
+        rows |= {name: f"{quantities[name]} {target}" for name in TO_TARGET[:shown]}
     titles = [name_count(count, "device") + guess * (name != RATE) for name in rows for count in counts]
     figure, panels = make_panels(titles, panel_size=(5.2, 3.4), max_columns=len(counts))
     places = [(name, count) for name in rows for count in counts]
     for axes, (name, count) in zip(panels, places, strict=True):
-        axes.set_xlabel("images in a global batch")
+        axes.set_xlabel(f"{unit} in a global batch")
         axes.set_ylabel(rows[name])
         configurations = table[table["num_gpus"] == count]
         mark_counts(axes, configurations["global_batch_size"])
@@ -158,7 +160,7 @@ def _draw_noise(axes: Axes, configurations: pd.DataFrame, styles: dict) -> None:
             axes.axvline(scale, color=styles[series]["color"], linestyle=":", linewidth=1.5)
             axes.set_xlim(min(axes.get_xlim()[0], scale / 1.25), max(axes.get_xlim()[1], scale * 1.25))
         else:
-            add_note(axes, f"gradient noise scale of {series}: {scale:.2g} images")
+            add_note(axes, f"gradient noise scale of {series}: {scale:.2g} {find_unit(line)}")
 
 
 def _count(configuration: Any) -> str:

@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.rows import is_real, name_count, name_series
+from howmanygpus.report.rows import is_real, name_panel, name_real_run, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     choose_styles,
@@ -26,11 +26,11 @@ def draw(losses: pd.DataFrame) -> Figure:
     real = losses[is_real(losses) & losses["loss"].notna()]
     real = real[real["repeat"] == real["repeat"].min()]
     if real.empty:
-        return draw_empty_figure(f"No run on real images has recorded its first epoch; {SEE_GRID}.")
+        return draw_empty_figure(f"No {name_real_run(losses)} has recorded its first epoch; {SEE_GRID}.")
     real = real.assign(series=name_series(real))
     styles = choose_styles(real["series"])
     panels = list(real.groupby(["num_gpus", "per_device_batch_size"]))
-    titles = [f"{name_count(count, 'device')} x {name_count(size, 'image')}" for (count, size), _ in panels]
+    titles = [name_panel(count, size, rows) for (count, size), rows in panels]
     figure, axes = make_panels(titles)
     for panel, (_, rows) in zip(axes, panels, strict=True):
         draw_panel(panel, rows, styles)

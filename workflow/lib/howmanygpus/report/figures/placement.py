@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.rows import choose_inputs, name_count, name_series
+from howmanygpus.report.rows import choose_inputs, find_unit, name_panel, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
@@ -34,15 +34,13 @@ def draw(placement: pd.DataFrame) -> Figure:
     table = table.assign(series=name_series(table.assign(placement="")))
     styles = choose_styles(table["series"])
     panels = list(table.groupby(["num_gpus", "per_device_batch_size"]))
-    figure, axes = make_panels(
-        [f"{name_count(count, 'device')} x {name_count(size, 'image')}" for (count, size), _ in panels]
-    )
+    figure, axes = make_panels([name_panel(count, size, rows) for (count, size), rows in panels])
     for panel, (_, rows) in zip(axes, panels, strict=True):
         panel.set_xlabel("nodes")
         draw_panel(panel, rows, styles)
         mark_counts(panel, table["num_nodes"])
         panel.set_ylim(0, 1.08 * rows["images_per_s_max"].max())
-        panel.set_ylabel("images/s over all devices")
+        panel.set_ylabel(f"{find_unit(table)}/s over all devices")
         label_lines(panel, compute_line_ends(rows, styles))
     return figure
 

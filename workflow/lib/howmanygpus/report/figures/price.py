@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from howmanygpus.report.figures.speedup import choose_threshold
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import has_failed
-from howmanygpus.report.rows import choose_inputs, name_count, name_series
+from howmanygpus.report.rows import choose_inputs, count_units, name_series
 from howmanygpus.report.style import (
     GREY,
     choose_styles,
@@ -55,7 +55,9 @@ def summarize_prices(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.D
         disturbed=priced["disturbed"].eq(True),
         time_s=priced["train_s"] + priced["eval_s"],
     )
-    configurations = priced.groupby([*KEYS, "series", "currency", "global_batch_size"], as_index=False, sort=False).agg(
+    configurations = priced.groupby(
+        [*KEYS, "series", "unit", "currency", "global_batch_size"], as_index=False, sort=False
+    ).agg(
         cost=("cost", "median"),
         cost_min=("cost", "min"),
         cost_max=("cost", "max"),
@@ -94,7 +96,7 @@ def describe_target(prices: pd.DataFrame) -> str:
 
 def name_rows(prices: pd.DataFrame) -> list[str]:
     return [
-        f"{row['series']}, {row['num_gpus']} x {name_count(row['per_device_batch_size'], 'image')}"
+        f"{row['series']}, {row['num_gpus']} x {count_units(row['per_device_batch_size'], row['unit'])}"
         for _, row in prices.iterrows()
     ]
 

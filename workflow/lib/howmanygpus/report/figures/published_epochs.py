@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.published_panels import NOTHING_MEASURED, style_published, title_measured, title_published
-from howmanygpus.report.rows import choose_inputs, name_count, name_series
+from howmanygpus.report.rows import choose_inputs, find_unit, name_count, name_series
 from howmanygpus.report.style import (
     add_note,
     choose_styles,
@@ -22,7 +22,7 @@ TITLE = "Epochs by batch, published and measured"
 CATEGORY = "Frameworks"
 TABLES = ("published", "batch_sizes", "runs")
 NEEDS_PUBLISHED = ("epochs_by_batch",)
-COLUMNS = ["series", "global_batch_size", "epochs", "low", "high", "is_disturbed"]
+COLUMNS = ["series", "global_batch_size", "epochs", "low", "high", "is_disturbed", "unit"]
 
 Group = tuple[str, pd.DataFrame, dict[str, dict]]
 """Title, rows with COLUMNS, and the style of each series."""
@@ -43,7 +43,7 @@ def draw(published: pd.DataFrame, batch_sizes: pd.DataFrame, runs: pd.DataFrame)
 def group_published(published: pd.DataFrame) -> list[Group]:
     is_counted = published[["epochs", "global_batch_size"]].notna().all(axis=1)
     counted = published[is_counted & published[["duration_s", "images_per_s"]].isna().all(axis=1)]
-    counted = counted.assign(low=None, high=None, is_disturbed=False)
+    counted = counted.assign(low=None, high=None, is_disturbed=False, unit="images")
     groups = []
     for _, rows in counted.groupby(["source", "model"], sort=False, dropna=False):
         first = rows.iloc[0]
@@ -81,7 +81,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict[str, dict]) -> None:
     """Draw one line per series. The bar of a batch has no upper end if some repeat never reached the target with it."""
     top = 1.15 * rows[["epochs", "high"]].astype(float).max(axis=None)
     ends: dict[str, tuple[float, float, str]] = {}
-    axes.set(xlabel="images in a global batch", ylabel="epochs")
+    axes.set(xlabel=f"{find_unit(rows)} in a global batch", ylabel="epochs")
     mark_counts(axes, rows["global_batch_size"].astype(int))
     for series, line in rows.sort_values("global_batch_size").groupby("series", sort=False):
         sizes, epochs = line["global_batch_size"].astype(int), line["epochs"].astype(float)

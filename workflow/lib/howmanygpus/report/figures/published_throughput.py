@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.published_panels import NOTHING_MEASURED, style_published, title_measured, title_published
-from howmanygpus.report.rows import is_real, name_series
+from howmanygpus.report.rows import find_unit, is_program, is_real, name_series
 from howmanygpus.report.style import (
     GREY,
     add_note,
@@ -22,8 +22,8 @@ TITLE = "Throughput and speed-up, published and measured"
 CATEGORY = "Frameworks"
 TABLES = ("published", "scaling", "runs")
 NEEDS_PUBLISHED = ("images_per_s", "num_images")
-LABELS = {"rate": "images/s over all devices", "speedup": "speed-up over 1 device"}
-COLUMNS = ["series", "num_gpus", "rate", "low", "high", "speedup", "is_disturbed"]
+QUANTITIES = ("rate", "speedup")
+COLUMNS = ["series", "num_gpus", "rate", "low", "high", "speedup", "is_disturbed", "unit"]
 
 Group = tuple[str, pd.DataFrame, dict[str, dict]]
 """Title, rows with COLUMNS, and the style of each series."""
@@ -33,7 +33,7 @@ def draw(published: pd.DataFrame, scaling: pd.DataFrame, runs: pd.DataFrame) -> 
     """Draw one panel per hardware and kind of images for rates, and below one for speed-ups."""
     measured = group_measured(scaling, runs)
     groups = [*group_published(published), *measured]
-    panels = [(group, column) for column in LABELS for group in groups if has_any(group[1], column)]
+    panels = [(group, column) for column in QUANTITIES for group in groups if has_any(group[1], column)]
     titles = [title if column == "rate" else f"{title}\nspeed-up" for (title, *_), column in panels]
     figure, axes = make_panels(titles, (5.4, 3.5), max_columns=min(len(groups), 2))
     for panel, ((_, rows, styles), column) in zip(axes, panels, strict=True):
@@ -52,7 +52,7 @@ def has_any(rows: pd.DataFrame, column: str) -> bool:
 def group_published(published: pd.DataFrame) -> list[Group]:
     """Return one group per source, hardware, model and kind of images."""
     rated = published[published["images_per_s"].notna() & published["num_gpus"].notna()]
-    rated = rated.assign(rate=rated["images_per_s"], low=None, high=None, is_disturbed=False)
+    rated = rated.assign(rate=rated["images_per_s"], low=None, high=None, is_disturbed=False, unit="images")
     keys = ["source", "hardware", "model", "input"]
     several = rated["model"].nunique() > 1
     groups = []
@@ -91,7 +91,8 @@ def group_measured(scaling: pd.DataFrame, runs: pd.DataFrame) -> list[Group]:
     styles, groups = choose_styles(rated["series"]), []
     keys = ["device", "is_real", "scaling_mode", "fixed_batch_size"]
     for (device, real, mode, size), rows in rated.groupby(keys, sort=False):
-        more = f"{name_curve(mode, size)}, {'real' if real else 'random'} images"
+        kind = "" if is_program(rows) else f", {'real' if real else 'random'} images"
+        more = f"{name_curve(mode, size, find_unit(rows))}{kind}"
         groups.append((title_measured(runs, device, more), rows[COLUMNS], styles))
     return groups
 
@@ -116,5 +117,5 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict[str, dict], column: 
         ends["ideal"] = (counts.max(), counts.max(), GREY)
     mark_counts(axes, counts)
     axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
-    axes.set_ylabel(LABELS[column])
+    axes.set_ylabel("speed-up over 1 device" if column == "speedup" else f"{find_unit(rows)}/s over all devices")
     label_lines(axes, ends)

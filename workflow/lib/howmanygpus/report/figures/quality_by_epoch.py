@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.rows import is_real, name_count, name_series
+from howmanygpus.report.rows import is_real, name_panel, name_real_run, name_series
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
@@ -27,11 +27,11 @@ def draw(evaluations: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """Draw one panel per device count and batch size: means of the repeats, and bars from minimum to maximum."""
     real = evaluations[is_real(evaluations) & evaluations["quality"].notna()]
     if real.empty:
-        return draw_empty_figure(f"No run on real images has been evaluated; {SEE_GRID}.")
+        return draw_empty_figure(f"No {name_real_run(runs)} has been evaluated; {SEE_GRID}.")
     real = real.assign(series=name_series(real, runs))
     styles = choose_styles(real["series"])
     panels = list(real.groupby(["num_gpus", "per_device_batch_size"]))
-    titles = [f"{name_count(count, 'device')} x {name_count(size, 'image')}" for (count, size), _ in panels]
+    titles = [name_panel(count, size, rows) for (count, size), rows in panels]
     figure, axes = make_panels(titles)
     limits = compute_limits(real)
     for panel, (_, rows) in zip(axes, panels, strict=True):

@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 
 from howmanygpus.report.disturbance import OTHER_CPU_LIMIT
 from howmanygpus.report.published import is_control
-from howmanygpus.report.rows import name_count
+from howmanygpus.report.rows import find_unit, name_count
 from howmanygpus.report.style import RING
 from howmanygpus.report.trajectory import has_unexplained_losses
 
@@ -66,7 +66,7 @@ def draw(runs: pd.DataFrame) -> Figure:
     axes.set_xticks([x + 0.5 for x in range(len(columns))], [f"{gpus} x {size}" for gpus, size in columns])
     axes.xaxis.tick_top()
     axes.set_title(
-        "devices x images per device; each square: completed of planned repeats,\n"
+        f"devices x {find_unit(runs)} per device; each square: completed of planned repeats,\n"
         "and the largest relative difference of a loss in the first epoch from the median run"
     )
     axes.tick_params(length=0)

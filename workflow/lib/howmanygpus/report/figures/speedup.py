@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.rows import is_real, name_count, name_series
+from howmanygpus.report.rows import is_real, name_count, name_real_run, name_series
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
@@ -42,10 +42,10 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFra
     """Draw the speed-up of throughput of each scaling curve, and beside it those of the time to each threshold."""
     throughput = scaling[scaling["speedup"].notna() & is_real(scaling)]
     if throughput.empty:
-        return draw_empty_figure(f"No run on real images has completed on the smallest device count; {SEE_GRID}.")
+        return draw_empty_figure(f"No {name_real_run(runs)} has completed on the smallest device count; {SEE_GRID}.")
     throughput = throughput[throughput.groupby("curve")["num_gpus"].transform("nunique") > 1]
     if throughput.empty:
-        return draw_empty_figure(f"No runs on real images have completed on two device counts; {SEE_GRID}.")
+        return draw_empty_figure(f"No {name_real_run(runs)} has completed on a second device count; {SEE_GRID}.")
     # Studies of probes and studies with `thresholds: []` have no times.
     has_times = len(time_to_accuracy) > 0
     accuracy = compute_accuracy_speedups(throughput, time_to_accuracy) if has_times else {}

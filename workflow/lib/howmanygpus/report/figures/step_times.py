@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.rows import choose_inputs, name_count, name_series
+from howmanygpus.report.rows import choose_inputs, name_panel, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
@@ -31,7 +31,7 @@ def draw(step_times: pd.DataFrame) -> Figure:
         return draw_empty_figure(f"No run has recorded its steps; {SEE_GRID}.")
     table = table.assign(series=name_series(table), disturbed=table["disturbed"].eq(True))
     panels = list(table.groupby(["num_gpus", "per_device_batch_size"]))
-    titles = [f"{name_count(count, 'device')} x {name_count(size, 'image')}" for (count, size), _ in panels]
+    titles = [name_panel(count, size, rows) for (count, size), rows in panels]
     most_rows = max(rows["series"].nunique() for _, rows in panels)
     figure, axes = make_panels(titles, panel_size=(5.2, LEAST_IN + ROW_IN * most_rows), max_columns=2)
     styles = choose_styles(table["series"])

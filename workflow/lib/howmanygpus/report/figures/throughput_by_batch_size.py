@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from howmanygpus.report.intervals import median_interval
 from howmanygpus.report.outcomes import has_failed
-from howmanygpus.report.rows import choose_inputs, name_count, name_series
+from howmanygpus.report.rows import choose_inputs, find_unit, name_count, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     choose_styles,
@@ -36,10 +36,10 @@ def draw(runs: pd.DataFrame) -> Figure:
     measured = summarize(repeats)
     repeats = repeats[repeats.groupby(CONFIGURATION)["images_per_s"].transform("count") > 1]
     styles = choose_styles(measured["series"])
-    panels = list(measured.groupby("num_gpus"))
+    panels, unit = list(measured.groupby("num_gpus")), find_unit(runs)
     figure, axes = make_panels([name_count(count, "device") for count, _ in panels])
     for panel, (count, rows) in zip(axes, panels, strict=True):
-        panel.set_xlabel("images per device and step")
+        panel.set_xlabel(f"{unit} per device and step")
         ends = {}
         for series, line in rows.groupby("series"):
             sizes, median = line["per_device_batch_size"], line["median"]
@@ -54,7 +54,7 @@ def draw(runs: pd.DataFrame) -> Figure:
             ends[series] = (sizes.iloc[-1], median.iloc[-1], colour)
         mark_counts(panel, measured["per_device_batch_size"])
         panel.set_ylim(0, 1.08 * measured["max"].max())
-        panel.set_ylabel("images/s over all devices")
+        panel.set_ylabel(f"{unit}/s over all devices")
         label_lines(panel, ends)
     return figure
 

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.rows import choose_inputs, name_series
+from howmanygpus.report.rows import choose_inputs, find_unit, name_series
 from howmanygpus.report.style import (
     GREY,
     MANY_SERIES,
@@ -125,7 +125,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, repeats: pd.DataFrame, styles: di
             axes.plot(counts, ideal, color=style["color"], linestyle=":", alpha=0.6)
             has_ideal = True
     mark_counts(axes, rows["num_gpus"])
-    axes.set_ylabel("images/s over all devices")
+    axes.set_ylabel(f"{find_unit(rows)}/s over all devices")
     if has_ideal:
         axes.annotate("dotted: ideal", (0.02, 0.96), xycoords="axes fraction", color=GREY, fontsize=9, va="top")
     label_lines(axes, ends)

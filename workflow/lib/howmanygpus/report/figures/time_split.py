@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.rows import choose_inputs, name_count, name_series
+from howmanygpus.report.rows import choose_inputs, find_unit, name_count, name_one, name_series
 from howmanygpus.report.style import GREY, SEE_GRID, draw_empty_figure, mark_disturbed
 from howmanygpus.report.tables.time_split import PHASES
 
@@ -95,7 +95,7 @@ def draw_bars(axes: Axes, rows: pd.DataFrame, places: list[float], phases: tuple
         axes.barh(places, milliseconds, height=0.8 * BAR_IN, left=left, color=NAMES[phase][1], label=NAMES[phase][0])
         left += milliseconds
     axes.set_xlim(0, 1.02 * left.max() or 1)
-    axes.set_xlabel("device-milliseconds per image")
+    axes.set_xlabel(f"device-milliseconds per {name_one(find_unit(rows))}")
     axes.grid(axis="x", color=GREY, alpha=0.25, linewidth=0.6)
     axes.set_axisbelow(True)
 

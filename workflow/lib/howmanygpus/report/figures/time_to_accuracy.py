@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.rows import is_real, name_series
+from howmanygpus.report.rows import is_real, name_real_run, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
@@ -47,7 +47,9 @@ def draw(
     if time_to_accuracy.empty:
         has_completed = (runs["status"] == "completed") & is_real(runs)
         none = "The study has no threshold whose time is counted."
-        return draw_empty_figure(none if has_completed.any() else f"No run on real images has completed; {SEE_GRID}.")
+        return draw_empty_figure(
+            none if has_completed.any() else f"No {name_real_run(runs)} has completed; {SEE_GRID}."
+        )
     told = ("num_nodes", "num_gpus", "per_device_batch_size", "scaling_mode", "fixed_batch_size", "curve")
     curves = scaling[[*CURVE, *told]]
     summary = summarize_time_to_accuracy(time_to_accuracy, clock).merge(curves)

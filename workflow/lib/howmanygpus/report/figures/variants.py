@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from howmanygpus.report.equivalence import NO, UNDECIDED, YES
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.rows import name_count
+from howmanygpus.report.rows import count_units, find_unit, name_count
 from howmanygpus.report.style import (
     COLOURS,
     GREY,
@@ -57,7 +57,7 @@ def name_rows(rows: pd.DataFrame) -> list[str]:
     sizes = rows["per_device_batch_size"].nunique() > 1
     return [
         f"{row['variant']} {row['framework']}, {name_count(row['num_gpus'], 'device')}"
-        + (f" x {name_count(row['per_device_batch_size'], 'image')}" if sizes else "")
+        + (f" x {count_units(row['per_device_batch_size'], row['unit'])}" if sizes else "")
         + "".join(f" {row[name]}" for name in varying)
         for _, row in rows.iterrows()
     ]
@@ -73,7 +73,7 @@ def draw_throughput(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
         axes.annotate(text, place, (8 * side, 0), textcoords="offset points", va="center", ha=anchor, fontsize=10)
     least, most = min(rows["throughput_ratio"].min(), 1), max(rows["throughput_ratio"].max(), 1)
     axes.set_xlim(least - 0.25 * (most - least) - 0.05, most + 0.25 * (most - least) + 0.05)
-    axes.set_xlabel(f"images/s divided by\nthose of {rows['base_variant'].iloc[0]}")
+    axes.set_xlabel(f"{find_unit(rows)}/s divided by\nthose of {rows['base_variant'].iloc[0]}")
     places = pd.Series(rows.index, index=rows.index)
     mark_disturbed(axes, rows["throughput_ratio"], places, rows["num_disturbed"] > 0)
     count_failed(axes, rows["throughput_ratio"], places, rows["num_repeats"], rows["num_failed"], GREY)

@@ -30,7 +30,7 @@ from howmanygpus.report.controls import (
 from howmanygpus.report.drift import Drift, compute_relative_rates, measure_drift
 from howmanygpus.report.explaining import Place, explain, explain_wall_time, name_missing, recommend_controls, suggest
 from howmanygpus.report.published import is_fair
-from howmanygpus.report.rows import name_series
+from howmanygpus.report.rows import count_units, name_series
 from howmanygpus.report.shares import BASE, END, LOSS, UNEXPLAINED, Signs, compute_shares
 from howmanygpus.report.tables.scaling import CURVE, is_baseline
 
@@ -310,7 +310,7 @@ def gather_batch(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: R
     if len(times):
         evidence.add(BATCH, {"base_small": 1, BASE: -1}, base_small=times)
     else:
-        evidence.not_known[BATCH] = f"no run of the baseline with {size} images per device"
+        evidence.not_known[BATCH] = f"no run of the baseline with {count_units(size, end['unit'])} per device"
 
 
 def describe_throttling(runs: pd.DataFrame) -> dict:

@@ -1,15 +1,15 @@
 """
 Every planned run: its status, its rates and quality, and its versions.
 
-A rate is all images over all seconds of the measured windows. Values that are undefined are empty. `protocol` says why
-a run that repeats an unfair protocol is not comparable; it is empty for all others. `control` names the part that a
-control run replaces or leaves out: `resident_input`, `no_exchange` (which is not training) or `no_evaluation`.
-`own_rates` has the learning rates that the study gives to this framework alone. `health` has the findings of
-report.health on its devices and hosts, and is empty without any. `roc_auc_last` is the area under the ROC curve of
-two classes. A run with other settings than the plan's has the status `stale`, and no numbers. `stale_because` says why
-a run is not repeated by the target `available`, although a full call would repeat it: besides settings, its code, data
-or pins may have changed. `is_outlier` says whether the rate is far from those of the other repeats, see
-report.outliers; it is empty if they are too few to judge.
+A rate is all images over all seconds of the measured windows. `unit` is what batches and rates count: images, or what a
+user's program counts. Values that are undefined are empty. `protocol` says why a run that repeats an unfair protocol is
+not comparable; it is empty for all others. `control` names the part that a control run replaces or leaves out:
+`resident_input`, `no_exchange` (which is not training) or `no_evaluation`. `own_rates` has the learning rates that the
+study gives to this framework alone. `health` has the findings of report.health on its devices and hosts, and is empty
+without any. `roc_auc_last` is the area under the ROC curve of two classes. A run with other settings than the plan's
+has the status `stale`, and no numbers. `stale_because` says why a run is not repeated by the target `available`,
+although a full call would repeat it: besides settings, its code, data or pins may have changed. `is_outlier` says
+whether the rate is far from those of the other repeats, see report.outliers; it is empty if they are too few to judge.
 
 With `repeats: auto`, repeats that no configuration needs have no row, and `repeats_ended` says why the configuration of
 a run is not repeated further. It is empty if the number of repeats is fixed, and until it is decided.

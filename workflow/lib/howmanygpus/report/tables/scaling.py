@@ -21,12 +21,12 @@ import pandas as pd
 from howmanygpus.report.intervals import median_interval, ratio_interval
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.published import is_fair
-from howmanygpus.report.rows import name_count
+from howmanygpus.report.rows import count_units
 from howmanygpus.report.ties import collect_samples, group_ties, measure_scatter
 
 READS = ("runs",)
 IS_MERGED = True
-CURVE = ["study", "dataset", "model", "framework", "variant", "input", "precision", "device"]
+CURVE = ["study", "dataset", "model", "framework", "variant", "input", "precision", "device", "unit"]
 COLUMNS = [
     *(*CURVE, "placement"),
     *("scaling_mode", "fixed_batch_size", "num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"),
@@ -55,10 +55,10 @@ OVER_REPEATS = {
 """Columns of a configuration, from those of its repeats as flag_outcomes returns them."""
 
 
-def name_curve(scaling_mode: str, fixed_batch_size: int) -> str:
-    """Return the title of a curve, such as "weak scaling, 64 images per device"."""
+def name_curve(scaling_mode: str, fixed_batch_size: int, unit: str) -> str:
+    """Return the title of a curve, such as "weak scaling, 64 images per device". unit: such as images."""
     scope = {"weak": "per device", "strong": "over all devices"}[scaling_mode]
-    return f"{scaling_mode} scaling, {name_count(fixed_batch_size, 'image')} {scope}"
+    return f"{scaling_mode} scaling, {count_units(fixed_batch_size, unit)} {scope}"
 
 
 def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
@@ -115,8 +115,8 @@ def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery:
     # Medians, so that the spread is that of devices and not of repeats.
     aggregated |= {f"device_images_per_s_{of}": (f"device_images_per_s_{of}", "median") for of in ("min", "max")}
     table = pd.concat(frames).groupby(configurations, sort=False).agg(**aggregated).reset_index()
-    modes, sizes = table["scaling_mode"], table["fixed_batch_size"]
-    table["curve"] = [name_curve(mode, size) for mode, size in zip(modes, sizes, strict=True)]
+    named = zip(table["scaling_mode"], table["fixed_batch_size"], table["unit"], strict=True)
+    table["curve"] = [name_curve(*names) for names in named]
     rates = list_rates(table, runs)
     table[["images_per_s_low", "images_per_s_high"]] = [median_interval(each) for each in rates]
     table = add_speedup_over_best(add_speedup(table, machinery, rates), rates)

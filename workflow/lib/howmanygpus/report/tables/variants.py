@@ -14,7 +14,7 @@ from howmanygpus.report.ties import collect_samples
 READS = ("runs", "evaluations")
 IS_MERGED = True
 CONFIGURATION = ["study", "dataset", "model", "framework", "input", "precision", "device"]
-CONFIGURATION += ["placement", "num_nodes", "num_gpus", "per_device_batch_size"]
+CONFIGURATION += ["placement", "num_nodes", "num_gpus", "per_device_batch_size", "unit"]
 COLUMNS = [
     *CONFIGURATION,
     *("variant", "base_variant", "base_images_per_s", "images_per_s", "throughput_ratio"),

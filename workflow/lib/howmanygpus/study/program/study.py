@@ -94,6 +94,10 @@ LAUNCHERS = {"once": "plain", "per_node": "per_node", "per_device": "per_device"
 """Launchers of measure.launch.launchers, by how the program starts."""
 
 
+NAMES = ("name", "unit")
+"""Keys of a program that rerun nothing by themselves: the name is in the path, and the unit only in texts."""
+
+
 def program_defaults() -> dict:
     schema = read_schema("config")
     return fill_defaults({"command": ""}, schema["$defs"]["program"], schema)
@@ -119,7 +123,7 @@ def complete_program_spec(run: Run, settings: dict) -> dict:
         "strategy": program["start"],
         "launcher": LAUNCHERS[program["start"]],
         "warmup_steps": settings.get("warmup_steps", defaults["warmup_steps"]),
-        "program": {key: value for key, value in program.items() if key != "name"},
+        "program": {key: value for key, value in program.items() if key not in NAMES},
     }
 
 
@@ -138,8 +142,8 @@ class ProgramStudy(Study):
     def settings(self, run: Run) -> dict:
         """Return the settings whose change reruns a run. Settings that have their default value are left out."""
         program = drop_defaults(self.program, program_defaults(), ()) | {"command": self.program["command"]}
-        # The name is in the path, and the files' hashes replace their list.
-        program = {key: value for key, value in program.items() if key not in ("name", "files")}
+        # The files' hashes replace their list.
+        program = {key: value for key, value in program.items() if key not in (*NAMES, "files")}
         program |= {"axes": self.variants[run.variant], "files": self.files}
         kept = {key: self.config[key] for key in ("warmup_steps", "seed")}
         return {"program": program, **drop_defaults(kept, self.defaults, ()), **self._describe_layout(run)}
