@@ -39,7 +39,7 @@ def draw(evaluations: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     real = real.assign(series=name_series(real, runs))
     styles = choose_styles(real["series"])
     columns, placed = arrange(list_panels(real), max_columns=3)
-    figure, axes = make_panels([panel and panel[0] for panel in placed], max_columns=columns)
+    figure, axes = make_panels([panel[0] if panel else None for panel in placed], max_columns=columns)
     limits = compute_limits(real)
     for panel, (_, rows, others) in zip(axes, filter(None, placed), strict=True):
         panel.set_ylim(*limits)
@@ -52,7 +52,7 @@ def draw(evaluations: pd.DataFrame, runs: pd.DataFrame) -> Figure:
 
 def list_panels(real: pd.DataFrame) -> list[list[tuple[str, pd.DataFrame, pd.DataFrame]]]:
     """Return title, rows and those of the other families of each panel, by family if there are many series."""
-    blocks = []
+    blocks: list[list[tuple[str, pd.DataFrame, pd.DataFrame]]] = []
     for family, own in split_families(real):
         blocks.append([])
         for keys, rows in own.groupby(SETTING):

@@ -57,7 +57,7 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFra
     blocks, notes = list_panels(throughput, time_to_accuracy)
     columns, placed = arrange(blocks)
     shown = [panel for panel in placed if panel]
-    figure, axes = make_panels([panel and panel.title for panel in placed], max_columns=columns)
+    figure, axes = make_panels([panel.title if panel else None for panel in placed], max_columns=columns)
     ends = [draw_panel(panel, drawn, runs, styles) for panel, drawn in zip(axes, shown, strict=True)]
     top = 1.06 * max(panel.dataLim.ymax for panel in axes)
     for panel, drawn, own in zip(axes, shown, ends, strict=True):
@@ -89,7 +89,8 @@ def list_panels(throughput: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> tup
 
     Also returned is a note about the thresholds of each curve that have no panel, because no baseline reached them.
     """
-    beside, blocks, notes = describe_guess(time_to_accuracy), [], {}
+    blocks: list[list[Panel]] = []
+    beside, notes = describe_guess(time_to_accuracy), {}
     for curve, rows in throughput.groupby("curve", sort=False):
         shown, left_out = compute_accuracy_speedups(rows, time_to_accuracy)
         tables = [("throughput", "speedup", rows.assign(is_never=False))]
@@ -184,7 +185,8 @@ def draw_panel(axes: Axes, panel: Panel, runs: pd.DataFrame, styles: dict) -> di
         if column == "speedup":
             counts_of = (line["num_repeats"], line["num_failed"], styles[series]["color"])
             count_failed(axes, line["num_gpus"], line[column], *counts_of)
-        ends[names[series]] = (line["num_gpus"].iloc[-1], line[column].iloc[-1], styles[series]["color"])
+        if not (len(line) == 1 and rows.loc[rows["series"] == series, "is_never"].any()):
+            ends[names[series]] = (line["num_gpus"].iloc[-1], line[column].iloc[-1], styles[series]["color"])
     if column == "speedup":
         draw_rates(axes, rows, runs, styles)
     mark_counts(axes, counts)

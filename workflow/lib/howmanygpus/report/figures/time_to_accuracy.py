@@ -69,7 +69,9 @@ def draw(
         return draw_empty_figure(f"No configuration reached test {metric} {thresholds} in most repeats.")
     columns, placed = arrange(list_panels(summary[reached], f"test {metric}", beside))
     shown = [panel for panel in placed if panel]
-    figure, axes = make_panels([panel and panel.title for panel in placed], max_columns=columns, panel_size=(3.9, 3.4))
+    figure, axes = make_panels(
+        [panel.title if panel else None for panel in placed], max_columns=columns, panel_size=(3.9, 3.4)
+    )
     # If fewer than half of the repeats never reached the threshold, the median is finite and the maximum is not.
     ends = summary[["time_s_median", "time_s_max"]].to_numpy(float)
     top = 1.2 * ends[np.isfinite(ends)].max(initial=0.0) or 1.0
@@ -104,7 +106,7 @@ def list_panels(summary: pd.DataFrame, quality: str, beside: str) -> list[list[P
     Thresholds that were reached by the same evaluations share a panel. quality, beside: written before and after the
     thresholds in titles.
     """
-    blocks = []
+    blocks: list[list[Panel]] = []
     for curve, of_curve in summary.groupby("curve", sort=False):
         shown: dict[tuple, tuple[list[str], pd.DataFrame]] = {}
         for threshold, rows in of_curve.groupby("threshold"):
