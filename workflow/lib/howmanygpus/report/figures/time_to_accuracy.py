@@ -120,7 +120,8 @@ def list_panels(summary: pd.DataFrame, quality: str, beside: str) -> list[list[P
             for block, (start, own) in zip(blocks[-len(families) :], families, strict=True):
                 is_own = rows["series"].isin(own)
                 title = f"{start}{quality} {join(thresholds)}{beside}\n{curve}"
-                block.append(Panel(title, rows[is_own], rows[~is_own], depth))
+                if is_own.any():
+                    block.append(Panel(title, rows[is_own], rows[~is_own], depth))
     return blocks
 
 
