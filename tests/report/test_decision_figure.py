@@ -74,6 +74,15 @@ def test_the_recommended_point_is_ringed_in_both_panels_and_letters_name_the_alt
     assert "EUR" in prices.get_ylabel() and "1.1 EUR" in prices.get_title(loc="left")
 
 
+def test_prices_below_a_cent_are_those_of_1000_runs(tmp_path):
+    rows = [row | {"cost": row["cost"] / 1000} for row in curve()]
+    prices = draw_closed(decide_on(rows, tmp_path)[0]).axes[1]
+    assert prices.get_title(loc="left").startswith("What 1,000 runs cost: 1.1 EUR")
+    assert prices.get_ylabel() == "price of 1,000 runs\nuntil accuracy 0.9 (EUR)"
+    (ring,) = find_rings(prices)
+    assert ring.get_ydata()[0] == pytest.approx(1.1)
+
+
 def test_the_dotted_line_is_what_a_doubling_must_gain(tmp_path):
     table, _ = decide_on(curve(), tmp_path)
     axes = draw_closed(table).axes[0]

@@ -25,7 +25,7 @@ def lost(row):
 
 def test_a_linear_curve_loses_nothing(tmp_path):
     row = explain(tmp_path, Truth(noise=0.01))
-    assert row["sentence"].startswith("pytorch_ddp loses nothing that its repeats tell from zero at 8 devices (")
+    assert row["sentence"].startswith("pytorch_ddp loses nothing measurable at 8 devices (")
     assert pd.isna(row["causes"]) and pd.isna(row["remedy"])
     assert lost(row) == pytest.approx(dict.fromkeys(lost(row), 0.0), abs=SHARE)
 
@@ -51,6 +51,29 @@ def test_the_wait_for_batches_tells_input_without_controls(tmp_path):
     assert row["causes"] == "input" and row["input_from"] == "waits for batches"
     assert row["input_frac"] == pytest.approx(0.6 / 1.6, abs=SHARE)
     assert "no run without exchange at 8 devices" in row["not_known"] and row["run_next"] == "diagnose: true"
+
+
+def test_a_loss_without_a_cause_names_what_was_looked_at_and_what_is_missing(tmp_path):
+    truth = Truth(noise=0.01, exchange_s=lambda run: 0.016)
+    sentence = explain(tmp_path, truth, Grid(diagnoses=False))["sentence"]
+    head, effects, rest = sentence.split(". ")
+    assert head.startswith("pytorch_ddp loses 3") and head.endswith("% at 8 devices")
+    assert effects == "The runs show no effect of input"
+    assert rest.startswith("All of it is unexplained (no run without exchange at 8 devices")
+
+
+def test_parts_of_a_superlinear_curve_are_those_of_its_negative_loss(tmp_path):
+    truth = Truth(noise=0.005, factor=lambda run: 2.0 if run.num_gpus == 1 else 1.0)
+    row = explain(tmp_path / "alone", truth, Grid(diagnoses=False))
+    assert "(superlinear). The runs show no effect of input. All of it is unexplained (" in row["sentence"]
+    truth = Truth(
+        noise=0.005,
+        factor=lambda run: 2.0 if run.num_gpus == 1 else 1.0,
+        exchange_s=lambda run: 0.016,
+    )
+    row = explain(tmp_path, truth)
+    assert row["loss_frac"] < -0.2 and row["causes"] == "exchange"
+    assert "(superlinear). As parts of a loss of -3" in row["sentence"] and "% exchange, -" in row["sentence"]
 
 
 def test_exchange_is_named_and_a_larger_batch_that_was_measured_is_the_remedy(tmp_path):
@@ -293,7 +316,9 @@ def test_nothing_is_known_of_a_program(tmp_path):
     truth = Truth(noise=0.01, factor=lambda run: 1.0 + 0.05 * run.num_gpus)
     tables = make_tables(tmp_path, truth, Grid(inputs=("program",), diagnoses=False))
     row = find_row(tables, 8)
-    assert "nothing is known about why" in row["sentence"] and "does not report the parts" in row["sentence"]
+    assert (
+        " at 8 devices. The cause is not known." in row["sentence"] and "does not report the parts" in row["sentence"]
+    )
     assert pd.isna(row["run_next"]) and pd.isna(row["causes"]) and np.isnan(row["unexplained_frac"])
 
 

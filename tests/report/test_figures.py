@@ -10,12 +10,26 @@ from matplotlib.colors import to_hex, to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from figured import GRIDS, GUESS, NAMES, SENTENCES, SERIES, make_tables, unchanged
+from figured import GRIDS, GUESS, NAMES, SERIES, find_sentence, make_tables, unchanged
 from howmanygpus import registry as registry
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.speedup import compute_accuracy_speedup
 from howmanygpus.report.rows import name_series
-from howmanygpus.report.style import COLOURS, FRAMEWORKS, GREY, add_note, choose_styles, label_lines, make_panels
+from howmanygpus.report.style import (
+    COLOURS,
+    FRAMEWORKS,
+    GREY,
+    MANY_SERIES,
+    NOT_REACHED,
+    STRIP,
+    add_note,
+    choose_styles,
+    compute_contrast,
+    darken,
+    find_family,
+    label_lines,
+    make_panels,
+)
 
 
 def find_colours_of_marks(axes) -> set[str]:
@@ -44,8 +58,8 @@ def assert_is_drawn(figure: Figure, names: tuple[str, ...]) -> None:
         texts = [*axes.texts, *rows]
         for name in names:
             assert any(name in text.get_text() for text in texts), f"{name} is not named in {title!r}"
-        direct = {to_hex(text.get_color()).upper() for text in axes.texts} & {*COLOURS} - {"#000000"}
-        assert direct <= {mark.upper() for mark in marks}, "a name stands beside nothing"
+        direct = {to_hex(text.get_color()) for text in axes.texts} & {*map(darken, COLOURS)} - {"#000000"}
+        assert direct <= set(map(darken, marks)), "a name stands beside nothing"
 
 
 @pytest.mark.parametrize("grid", GRIDS)
@@ -55,8 +69,8 @@ def test_a_figure_shows_marks_and_names_or_says_why_not(tmp_path, name, grid):
     figure = load_figure(name).draw(**{table: tables[table] for table in describe_figure(name).tables})
     figure.savefig(tmp_path / "figure.svg")
     plt.close(figure)
-    sentence, empty_grids = SENTENCES.get(name, ("", ()))
-    if grid in empty_grids:
+    sentence = find_sentence(name, grid)
+    if sentence:
         assert not figure.axes
         assert [text.get_text() for text in figure.texts] == [sentence]
     else:
@@ -76,7 +90,7 @@ def test_a_figure_without_marks_or_names_is_noticed():
     axes.set(xlabel="devices", ylabel="images/s")
     with pytest.raises(AssertionError, match="a base is not named"):
         assert_is_drawn(figure, SERIES)
-    axes.annotate("a base", (0, 0), color=COLOURS[1])
+    axes.annotate("a base", (0, 0), color=darken(COLOURS[1]))
     with pytest.raises(AssertionError, match="a name stands beside nothing"):
         assert_is_drawn(figure, ("a base",))
     plt.close("all")
@@ -115,6 +129,7 @@ def test_a_count_that_misses_the_threshold_is_a_labelled_cross(tmp_path):
         assert [sorted(line.get_xdata()) for line in crosses] == [[4]] * len(SERIES)
         heights = [height for line in crosses for height in line.get_ydata()]
         assert max(heights) < min(axes.get_yticks()), "a cross is outside the scale, so that it is no number"
+        assert [tick.get_text() for tick in axes.get_yticklabels(minor=True)] == [NOT_REACHED]
         names = [text for text in axes.texts if "not reached" in text.get_text()]
         assert [text.get_text() for text in names] == [f"{series} not reached" for series in SERIES]
         extents = [Text.get_window_extent(text) for text in axes.texts]
@@ -269,6 +284,110 @@ def test_ideal_scaling_is_named_only_where_a_line_is_drawn(tmp_path, name):
 
 def test_without_a_baseline_no_ideal_scaling_is_named(tmp_path):
     assert not any("ideal" in text for text in find_texts(draw(tmp_path, "throughput_by_gpus", grid="baseline failed")))
+
+
+MANY = ["pytorch_ddp", "horovod_pytorch", "keras_mirrored", "horovod_keras", "tensorflow_mirrored", "jax_sharding"]
+MANY += ["mxnet_gluon", "chainer_mn"]
+
+
+def draw_many(name, grid="complete", names=MANY):
+    """Draw a figure of a series for each framework; every next one is a tenth slower."""
+    tables = make_tables(*GRIDS[grid])
+    slower = {"images_per_s": -1, "time_to_accuracy_s": 1, "time_with_start_s": 1}
+
+    def copy(table):
+        one = table[(table["framework"] == "a") & (table["variant"] == "base")]
+        copies = []
+        for number, framework in enumerate(names):
+            changed = {column: one[column] * 1.1 ** (sign * number) for column, sign in slower.items() if column in one}
+            copies.append(one.assign(framework=framework, **changed))
+        return pd.concat(copies, ignore_index=True)
+
+    figure = load_figure(name).draw(**{table: copy(tables[table]) for table in describe_figure(name).tables})
+    figure.canvas.draw()
+    plt.close(figure)
+    return figure
+
+
+def find_grey(axes):
+    return [line for line in axes.lines if line.get_alpha() == 0.35]
+
+
+@pytest.mark.parametrize(
+    "name", ["time_to_accuracy", "time_with_start", "speedup", "quality_by_epoch", "throughput_by_gpus"]
+)
+def test_many_series_have_panels_of_each_family_with_the_others_in_grey_on_the_same_axes(name):
+    figure = draw_many(name)
+    families = {}
+    for axes in figure.axes:
+        families.setdefault(axes.get_title(loc="left").partition(": ")[0], []).append(axes)
+    assert list(families) == list(dict.fromkeys(map(find_family, MANY)))
+    assert len({len(panels) for panels in families.values()}) == 1
+    for family, panels in families.items():
+        own = {framework for framework in MANY if find_family(framework) == family}
+        for axes in panels:
+            assert {text.get_text().rstrip(" *") for text in axes.texts} & set(MANY) == own
+            assert len(find_grey(axes)) == len(MANY) - len(own)
+    for column in zip(*families.values(), strict=True):
+        assert len({(axes.get_xlim(), axes.get_ylim()) for axes in column}) == 1
+
+
+@pytest.mark.parametrize("name", ["time_to_accuracy", "speedup", "quality_by_epoch"])
+def test_few_series_share_a_panel(name):
+    figure = draw_many(name, names=MANY[:MANY_SERIES])
+    assert not any(find_grey(axes) for axes in figure.axes)
+    for axes in figure.axes:
+        assert {text.get_text().rstrip(" *") for text in axes.texts} >= set(MANY[:MANY_SERIES])
+
+
+@pytest.mark.parametrize("name", ["time_to_accuracy", "speedup"])
+def test_a_row_of_crosses_leaves_the_same_room_in_the_panels_of_all_families(name):
+    figure = draw_many(name, "largest never good")
+    crossed = [axes for axes in figure.axes if any(line.get_marker() == "x" for line in axes.lines)]
+    assert crossed and len({axes.get_ylim() for axes in crossed}) == 1
+
+
+@pytest.mark.parametrize(("missed", "titles"), [([0.9], ["0.5", "0.9", "0.5"]), ([0.5, 0.9], ["0.5 and 0.9"])])
+def test_a_threshold_that_a_curve_never_reached_has_a_note_instead_of_a_panel(tmp_path, missed, titles):
+    """Strong scaling has one device alone."""
+
+    def be_late(table):
+        if "threshold" not in table:
+            return table
+        is_late = table["threshold"].isin(missed) & (table["num_gpus"] == 1)
+        times = table["time_to_accuracy_s"].mask(is_late)
+        return table.assign(reached=table["reached"] & ~is_late, time_to_accuracy_s=times)
+
+    figure = draw(tmp_path, "time_to_accuracy", keep=be_late)
+    assert [axes.get_title(loc="left").split("\n")[0] for axes in figure.axes] == [
+        f"test accuracy {thresholds} (majority class: 0.07)" for thresholds in titles
+    ]
+    words = [" ".join(axes.get_xlabel().split()) for axes in figure.axes]
+    if len(missed) == 1:
+        assert "accuracy 0.9: reached by no configuration in most repeats" in words[2]
+    else:
+        note = "strong scaling, 8 images over all devices: accuracy 0.5 and 0.9: reached by no configuration"
+        assert note in words[0]
+
+
+def test_a_speedup_without_a_baseline_has_a_note_instead_of_a_panel(tmp_path):
+    (axes,) = draw(tmp_path, "speedup", grid="never good").axes
+    assert axes.get_title(loc="left").endswith("speed-up of throughput")
+    assert "time to 0.5 and 0.9: no baseline reached it" in axes.get_xlabel()
+
+
+@pytest.mark.parametrize("name", list_figures())
+def test_names_of_series_have_enough_contrast_to_white(tmp_path, name):
+    figure = draw(tmp_path, name, grid="largest never good")
+    texts = [text for axes in figure.axes for text in axes.texts if any(each in text.get_text() for each in SERIES)]
+    assert all(compute_contrast(to_hex(text.get_color()), "#FFFFFF") >= 4.5 for text in texts)
+
+
+def test_colours_of_text_have_contrast_and_dark_ones_stay():
+    for colour in (*COLOURS, *(colour for colour, _ in FRAMEWORKS.values())):
+        assert compute_contrast(darken(colour), STRIP) >= 4.5
+    assert compute_contrast("#767676", "#FFFFFF") == pytest.approx(4.54, abs=0.01), "as in WCAG's examples"
+    assert darken("#332288") == "#332288"
 
 
 def test_a_framework_keeps_its_colour_whatever_else_is_drawn():

@@ -7,7 +7,7 @@ from figured import GRIDS, make_tables
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.price import describe_price, summarize_prices
 from howmanygpus.report.published_panels import describe_batch, title_published
-from howmanygpus.report.style import FRAMEWORKS, GREY
+from howmanygpus.report.style import FRAMEWORKS, GREY, darken
 from howmanygpus.report.tables.published import tabulate
 from howmanygpus.study.published import list_published, list_published_columns, read_rows
 from project import ROOT
@@ -88,6 +88,24 @@ def test_prices_are_named_with_time_and_quality(tmp_path):
     assert "7, 6 s, accuracy 0.95, target at 5.6, 1.8 of it for failed attempts" in words
 
 
+@pytest.mark.parametrize("name", ["price", "published_price"])
+def test_prices_below_a_cent_are_those_of_1000_runs(tmp_path, name):
+    def be_cheap(table):
+        if "cost" in table:
+            table["cost"] = table["cost"] / 2000
+
+    tables = make_tables(*GRIDS["complete"], be_cheap)
+    tables["published"] = tabulate(
+        {"study": "s", "config": {"model": "resnet50"}}, [FILES["birds"], FOLDER / "sources.tsv"]
+    )
+    figure = load_figure(name).draw(**{table: tables[table] for table in describe_figure(name).tables})
+    plt.close(figure)
+    words = texts(figure)
+    assert "price of 1,000 runs (EUR), failed attempts included" in words
+    assert "3.5, 6 s, accuracy 0.95, target at 2.8, 0.88 of it for failed attempts" in words
+    assert max(patch.get_width() for patch in figure.axes[-1].patches) == pytest.approx(5.0)
+
+
 def test_a_price_names_a_target_that_was_not_reached():
     tables = make_tables(*GRIDS["largest never good"])
     prices = summarize_prices(tables["runs"], tables["time_to_accuracy"]).set_index(
@@ -137,8 +155,9 @@ def test_a_series_without_a_framework_has_the_colour_of_none(tmp_path, name):
     figure = draw(tmp_path, name, ("reference_points", "resnet50"), "nothing run")
     colours = {text.get_text(): text.get_color() for axes in figure.axes for text in axes.texts}
     for series in ("Lambda", "NVIDIA DeepLearningExamples", "MLPerf reference points"):
-        assert colours.get(series, GREY) not in {colour for colour, _ in FRAMEWORKS.values()}, series
-    assert colours.get("timm", FRAMEWORKS["pytorch_ddp"][0]) == FRAMEWORKS["pytorch_ddp"][0]
+        assert colours.get(series, GREY) not in {darken(colour) for colour, _ in FRAMEWORKS.values()}, series
+    of_pytorch = darken(FRAMEWORKS["pytorch_ddp"][0])
+    assert colours.get("timm", of_pytorch) == of_pytorch
 
 
 def test_epochs_by_batch_are_drawn_beside_measured_ones(tmp_path):

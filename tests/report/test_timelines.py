@@ -11,7 +11,7 @@ import pytest
 from howmanygpus.measure.host.samples import COLUMNS
 from howmanygpus.report.figures import timelines as figure_of
 from howmanygpus.report.files import read_table, write_table
-from howmanygpus.report.style import FRAMEWORKS, GREY
+from howmanygpus.report.style import FRAMEWORKS, GREY, darken
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.timelines import NUM_BINS, tabulate
 from howmanygpus.report.timelines import unpack
@@ -245,7 +245,7 @@ def test_the_figure_shows_the_gathering_device_in_the_colour_of_its_framework(tm
     assert list(find_line(memory, first)[1]) == [1, 6, 6, 6]
     assert list(find_line(memory, GREY)[1]) == [1, 2, 2, 2]
     for axes in (utilisation, memory):
-        assert {text.get_text(): text.get_color() for text in axes.texts} == {"0": first, "1": GREY}
+        assert {text.get_text(): text.get_color() for text in axes.texts} == {"0": darken(first), "1": darken(GREY)}
     assert [panel.get_ylabel() for panel in (utilisation, memory)] == ["utilisation\n(%)", "memory\n(GiB)"]
     assert phases.get_yticklabels()[0].get_text() == "phases"
 

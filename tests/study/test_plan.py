@@ -124,6 +124,21 @@ def test_a_compression_that_a_framework_lacks_is_planned_as_unsupported():
     assert reasons == {("pytorch_dp", "fp16"): "pytorch_dp has no fp16 compression of gradients"}
 
 
+def test_horovods_synchronized_batchnorm_is_for_gpus_or_keras_2_and_the_reason_says_so():
+    frameworks = ["horovod_pytorch", "horovod_tensorflow", "horovod_keras", "pytorch_ddp", "chainer_mn"]
+    gpus = Machine("machine.yaml", {"cuda": Device(4, 6, kind="cuda")})
+    for machine, kind in ((CPU, "cpu"), (gpus, "cuda")):
+        plan = make_plan(machine, frameworks=frameworks, batchnorm="synchronized", num_gpus=[2], devices=[kind])
+        reasons = {run.framework: run.unsupported for run in plan.runs.values()}
+        assert says(reasons["horovod_pytorch"], "horovod_pytorch", f"on {kind}", "SyncBatchNorm", "for GPUs only")
+        for framework in ("horovod_tensorflow", "horovod_keras"):
+            assert says(reasons[framework], framework, f"on {kind}", "a layer of Keras 2, and this is Keras 3")
+        assert reasons["chainer_mn"] == ""
+        assert bool(reasons["pytorch_ddp"]) == (kind == "cpu")
+    one = make_plan(frameworks=frameworks[:3], batchnorm="synchronized", num_gpus=[1])
+    assert not any(run.unsupported for run in one.runs.values()), "one device has nothing to synchronize"
+
+
 def reasons_of(plan) -> dict[str, str]:
     """Return why a combination of framework, variant and input does not run; empty if it runs."""
     return {f"{run.framework} {run.variant} {run.input}": run.unsupported for run in plan.runs.values()}

@@ -15,6 +15,7 @@ class Framework:
     capabilities: lowest and highest CUDA compute capability for which its builds contain machine code.
     precisions: the precisions that it offers.
     batchnorm: the kinds of BatchNorm that it offers on more than one device.
+    lacks_synchronized: why it has no synchronized BatchNorm, by device kind, if its library has one for other cases.
     synchronizes_over_nodes: whether its synchronized BatchNorm covers the devices of all nodes.
     max_devices: the maximum number of devices, if there is one.
     compressions: the gradient compressions that it offers, which are the same for every device kind.
@@ -35,6 +36,7 @@ class Framework:
     batchnorm: dict[str, tuple[str, ...]] = field(
         default_factory=lambda: {"cpu": ("local", "synchronized"), "cuda": ("local", "synchronized")}
     )
+    lacks_synchronized: dict[str, str] = field(default_factory=dict)
     synchronizes_over_nodes: bool = True
     max_devices: dict[str, int] = field(default_factory=dict)
     compressions: tuple[str, ...] = ()
@@ -92,6 +94,9 @@ HOROVOD_TENSORFLOW = TENSORFLOW | {
     "launcher": "horovodrun",
     "environments": {"cpu": "horovod-tensorflow-cpu", "cuda": "horovod-tensorflow-cuda12"},
     "batchnorm": {"cpu": ("local",), "cuda": ("local",)},
+    "lacks_synchronized": dict.fromkeys(
+        ("cpu", "cuda"), "Horovod's SyncBatchNormalization is a layer of Keras 2, and this is Keras 3"
+    ),
     "compressions": ("fp16",),
     "one_device": HOROVOD_ALONE,
     # XLA cannot compile a step that contains Horovod's operation.
@@ -104,8 +109,8 @@ FRAMEWORKS = {
         launcher="per_device",
         one_device="DistributedDataParallel with one process",
         best_without=True,
-        # torch.nn.SyncBatchNorm refuses tensors that are not on a GPU.
         batchnorm={"cpu": ("local",), "cuda": ("local", "synchronized")},
+        lacks_synchronized={"cpu": "torch.nn.SyncBatchNorm is for GPUs only"},
         compressions=("fp16", "powersgd"),
         **TORCH | {"best": {kind: f"{path}; {BEST_DDP[kind]}" for kind, path in BEST_TORCH.items()}},
     ),
@@ -125,6 +130,10 @@ FRAMEWORKS = {
         strategy="horovod",
         launcher="horovodrun",
         batchnorm={"cpu": ("local",), "cuda": ("local",)},
+        lacks_synchronized={
+            "cpu": "Horovod's SyncBatchNorm is for GPUs only",
+            "cuda": "Horovod's SyncBatchNorm, which is for GPUs only, is not used here",
+        },
         compressions=("fp16",),
         one_device=HOROVOD_ALONE,
         **TORCH | {"environments": {"cpu": "horovod-pytorch-cpu", "cuda": "horovod-pytorch-cuda13"}},
@@ -221,7 +230,8 @@ def explain_unsupported(framework: str, device, precision: str, layout: tuple[in
     if num_gpus > entry.max_devices.get(device_kind, num_gpus):
         return f"{framework} uses {entry.max_devices[device_kind]} {device_kind} device at most"
     if num_gpus > 1 and settings["batchnorm"] not in entry.batchnorm[device_kind]:
-        return f"{framework} has no {settings['batchnorm']} BatchNorm on {device_kind}"
+        why = entry.lacks_synchronized.get(device_kind)
+        return f"{framework} has no {settings['batchnorm']} BatchNorm on {device_kind}{f': {why}' if why else ''}"
     if settings["tier"] == "best" and device_kind not in entry.best:
         return f"{framework} has no faster path of its own on {device_kind}: its best tier is the stock one"
     compression = settings["gradient_compression"]

@@ -24,6 +24,13 @@ THROTTLED_FRAC = 0.1
 LEVEL_FRAC = 0.1
 """Part of a device's time from which a part that does not bend the curve is named."""
 LEVELS = {"input": "input_of_time", "exchange": "exchange_of_time"}
+WORDS = {
+    "input": "input",
+    "exchange": "exchange",
+    "imbalance": "a slow process",
+    "batch": "smaller batches on each device",
+}
+"""Words for the causes that may have a share."""
 HIDDEN_FRAC = 0.05
 """Unexplained share from which the sentence says what is lost without each cause; causes may hide each other."""
 DIAGNOSE = "diagnose: true"
@@ -96,10 +103,8 @@ def explain(
     loss = shares[LOSS]
     one = ", in one repeat and so without an interval" if np.isnan(loss.low) else ""
     if not loss.is_shown:
-        within = "than repeats usually differ by" if one else "that its repeats tell from zero"
-        text = f"{place.line} loses nothing {within} at {place.at} ({write_share(loss)}{one})."
-        if one:
-            text = f"{place.line} loses no more {within} at {place.at} ({write_share(loss)}{one})."
+        nothing = "no more than repeats usually differ by" if one else "nothing measurable"
+        text = f"{place.line} loses {nothing} at {place.at} ({write_share(loss)}{one})."
         return text + _describe_levels(place, row, shares, shown) + _describe_doubts(place, row, runs)
     if loss.value > 0:
         head = f"{place.line} loses {write_share(loss)} at {place.at}{one}"
@@ -107,7 +112,7 @@ def explain(
         gain = Share(-loss.value, -loss.high, -loss.low)
         head = (
             f"{place.line} gains {write_share(gain)} at {place.at}{one}: each device is faster than at the baseline, "
-            f"{name_devices(place.base)} (superlinear). Of its loss, which is negative"
+            f"{name_devices(place.base)} (superlinear)"
         )
     causes = _list_causes(place, row, shares, shown, not_known) + _describe_levels(place, row, shares, shown)
     return f"{head}{causes}{_describe_doubts(place, row, runs)}"
@@ -142,16 +147,19 @@ def _list_causes(
     if UNEXPLAINED not in shares:
         is_program = place.end["input"] == PROGRAM
         why = " A user's program does not report the parts of its steps." if is_program else ""
-        return f"; nothing is known about why.{why}"
-    parts = [f"{write_share(shares[name])} {_describe_cause(name, row, shares[name])}" for name in shown]
-    rest = f"{write_share(shares[UNEXPLAINED])} unexplained"
-    if not parts:
-        measured = " or ".join(name for name in shares if name not in (LOSS, UNEXPLAINED, *LEVELS.values()))
-        parts.append(f"nothing to {measured} as far as its repeats show")
-    text = f": {', '.join([*parts, rest])}"
-    if not_known:
-        text += f" ({'; '.join(not_known.values())})"
-    return f"{text}.{_describe_hidden(row, shares)}"
+        return f". The cause is not known.{why}"
+    loss, rest = (write_share(shares[name]) for name in (LOSS, UNEXPLAINED))
+    lacking = f" ({'; '.join(not_known.values())})" if not_known else ""
+    if not shown:
+        *others, last = (WORDS[name] for name in WORDS if name in shares)
+        causes = f"{', '.join(others)} or {last}" if others else last
+        left = "All of it" if rest == loss else f"{rest} of the loss of {loss}"
+        text = f". The runs show no effect of {causes}. {left} is unexplained{lacking}."
+    else:
+        parts = [f"{write_share(shares[name])} {_describe_cause(name, row, shares[name])}" for name in shown]
+        head = ": " if shares[LOSS].value > 0 else f". As parts of a loss of {loss}: "
+        text = f"{head}{', '.join(parts)}, {rest} unexplained{lacking}."
+    return f"{text}{_describe_hidden(row, shares)}"
 
 
 def _describe_hidden(row: dict, shares: Mapping[str, Share]) -> str:

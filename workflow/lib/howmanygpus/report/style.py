@@ -9,8 +9,11 @@ import math
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from itertools import zip_longest
 from pathlib import Path
+from typing import TypeVar
 
 os.environ.pop("MPLBACKEND", None)  # A user's backend may not be installed here.
 
@@ -24,6 +27,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.transforms import Affine2D, ScaledTranslation, Transform
 
@@ -60,8 +64,13 @@ FAMILIES = {"torch": "#0072B2", "keras": "#D55E00", "flax": "#009E73", "gluon": 
 GREY = "#767676"
 STRIP = "#F2F2F2"
 """Background of a strip outside the scale of an axis."""
+CONTRAST = 4.5
+"""Smallest contrast of text and background (WCAG 2.2, level AA)."""
+NOT_REACHED = "not reached"
 LETTER_IN, LINE_PT = 0.08, 13.75
 """Width of a letter of a name beside a line, in inches, and the smallest distance of two names, in points."""
+NEAR = 0.85
+"""Part of the largest x from which on a line ends near its name."""
 NAME_SPACE_IN = (2.7, 1.3)
 """Smallest width and height of a panel without its names, in inches, with its title and the labels of its axes."""
 LONG_LINE = re.compile(r'(?<= d=")[MLz\d\s.+-]{1000,}(?=")')
@@ -77,6 +86,8 @@ FAILED_NOTE = "k/n: k of n repeats completed"
 RATES_NOTE = f"{DAGGER}: learning rates of its own"
 STAR_NOTE = "*: collective machinery on one device"
 SEE_GRID = "the figure of all runs says why"
+
+Panel = TypeVar("Panel")
 
 plt.rcParams.update(
     {
@@ -104,10 +115,40 @@ def find_family(framework: str) -> str:
     return registry.FRAMEWORKS[framework].family if framework in registry.FRAMEWORKS else framework
 
 
+def split_families(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Return the start of a title and the rows of each family if there are many series; else no start and all rows."""
+    if rows["series"].nunique() <= MANY_SERIES:
+        return [("", rows)]
+    families = rows.groupby(rows["framework"].map(find_family), sort=False)
+    return [(f"{family}: ", own) for family, own in families]
+
+
 def draw_in_grey(axes: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
     """Draw series that a panel does not show as thin lines, so that those that it shows can be placed among them."""
     for _, line in rows.sort_values(x).groupby("series"):
-        axes.plot(line[x], line[y], color=GREY, linewidth=0.7, alpha=0.35, zorder=1)
+        marker = "." if len(line) == 1 else None
+        axes.plot(line[x], line[y], color=GREY, linewidth=0.7, alpha=0.35, zorder=1, marker=marker)
+
+
+@cache
+def darken(colour: str) -> str:
+    """Return a colour for text: as dark as its contrast to the background of a strip, and so to white, demands."""
+    for lightness in np.linspace(1, 0, 101):
+        text = to_hex([lightness * part for part in to_rgb(colour)])
+        if compute_contrast(text, STRIP) >= CONTRAST:
+            return text
+    raise AssertionError("black has the highest contrast")
+
+
+def compute_contrast(colour: str, background: str) -> float:
+    """Return the contrast of two colours, from 1 to 21, as WCAG 2.2 defines it."""
+    darker, lighter = sorted(_compute_luminance(each) for each in (colour, background))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _compute_luminance(colour: str) -> float:
+    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
 
 def choose_styles(names: Iterable[str]) -> dict[str, dict]:
@@ -129,28 +170,44 @@ def choose_styles(names: Iterable[str]) -> dict[str, dict]:
     return styles
 
 
+def arrange(blocks: list[list[Panel]], max_columns: int = 4) -> tuple[int, list[Panel | None]]:
+    """Return the number of columns, and panels row by row so that each block begins a row; None is a free place."""
+    columns = min(max(map(len, blocks)), max_columns)
+    if columns == 1:
+        return max_columns, [block[0] for block in blocks]
+    return columns, [panel for block in blocks for panel in (*block, *[None] * (-len(block) % columns))]
+
+
 def make_panels(
-    titles: list[str], panel_size: tuple[float, float] = (4.6, 3.6), max_columns: int = 3
+    titles: Sequence[str | None], panel_size: tuple[float, float] = (4.6, 3.6), max_columns: int = 3
 ) -> tuple[Figure, list[Axes]]:
-    """Create a figure with one panel per title, in rows of at most max_columns; panel_size is in inches."""
+    """Create a figure with one panel per title, in rows of at most max_columns; panel_size is in inches.
+
+    A title that is None leaves its place free.
+    """
     columns = min(len(titles), max_columns)
     rows = -(-len(titles) // columns)
     size = (panel_size[0] * columns, panel_size[1] * rows)
     figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     panels = list(grid.flat)
-    for panel in panels[len(titles) :]:
-        panel.remove()
-    for panel, title in zip(panels, titles, strict=False):
-        panel.set_title(title)
-    return figure, panels[: len(titles)]
+    shown = []
+    for panel, title in zip_longest(panels, titles):
+        if title is None:
+            panel.remove()
+        else:
+            panel.set_title(title)
+            shown.append(panel)
+    return figure, shown
 
 
 def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
     """Write the names in a column right of the axes, each joined to the end of its line by a thin line.
 
     ends: (x, y, colour) by name. Names are moved up or down so that they do not overlap, and stay within the height of
-    the axes if there is room. The figure grows if they are too long or too many for it.
+    the axes if there is room. The figure grows if they are too long or too many for it. A thin line across a part of
+    the panel is broken, so that it does not look like one of its lines.
     """
+    last = max((x for x, *_ in ends.values()), default=0.0)
     _make_room(axes, list(ends))
     places = {name: (x, y) for name, (x, y, _) in ends.items()}
     for name, (x, y, colour) in ends.items():
@@ -159,11 +216,18 @@ def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
             xy=(x, y),
             xytext=(1.03, 0),
             textcoords=_place_name(axes, places, name),
-            color=colour,
+            color=darken(colour),
             va="center",
             fontsize=10,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "alpha": 0.6, "relpos": (0, 0.5)},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colour,
+                "linestyle": "-" if x >= NEAR * last else (0, (1, 3)),
+                "linewidth": 0.7,
+                "alpha": 0.6,
+                "relpos": (0, 0.5),
+            },
         )
 
 
@@ -287,26 +351,30 @@ def count_failed(axes: Axes, x: pd.Series, y: pd.Series, done: pd.Series, failed
     for place_x, place_y, num_done, num_failed in zip(x, y, done, failed, strict=True):
         if num_failed and pd.notna(place_y):
             text = f"{num_done:.0f}/{num_done + num_failed:.0f}"
-            axes.annotate(text, (place_x, place_y), (6, -12), textcoords="offset points", color=colour, fontsize=9)
+            axes.annotate(
+                text, (place_x, place_y), (6, -12), textcoords="offset points", color=darken(colour), fontsize=9
+            )
             if FAILED_NOTE not in axes.get_xlabel():
                 add_note(axes, FAILED_NOTE)
 
 
 def add_strip(axes: Axes, num_rows: int, is_above: bool) -> list[float]:
-    """Add a strip for what has no value above or below the scale of an axis, and return the heights of its rows.
+    """Add a strip for what was not reached above or below the scale of an axis, and return the heights of its rows.
 
-    A line separates it, and the ticks of the axis end there, so that nothing in it is read as a number.
+    A line separates it, the ticks of the axis end there, and it has a name, so that nothing in it is read as a number.
     """
     low, high = axes.get_ylim()
     ticks = [tick for tick in axes.get_yticks() if low <= tick <= high]
     gap = min(0.08, 0.6 / num_rows) * (high - low)
-    depth = gap * (num_rows + 0.5)
+    depth = gap * (num_rows + 0.9)
     edge = high if is_above else low
     axes.axhspan(edge, edge + depth if is_above else edge - depth, color=STRIP, linewidth=0, zorder=0)
     axes.axhline(edge, color=GREY, linewidth=0.8, zorder=1)
     axes.set_ylim((low, high + depth) if is_above else (low - depth, high))
     axes.set_yticks(ticks)
-    first = edge + 0.75 * gap if is_above else edge - 0.75 * gap
+    axes.set_yticks([edge + depth / 2 if is_above else edge - depth / 2], [NOT_REACHED], minor=True, fontsize=9)
+    axes.tick_params(axis="y", which="minor", length=0)
+    first = edge + 0.95 * gap if is_above else edge - 0.95 * gap
     return [first + (gap if is_above else -gap) * row for row in range(num_rows)]
 
 

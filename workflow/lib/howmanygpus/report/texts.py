@@ -6,7 +6,7 @@ Whoever changes a sentence changes a template only. The templates get the functi
 
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ GAP = "  "
 WHOLE = "\N{NO-BREAK SPACE}"
 UNITS = (("s", 1.0, 90.0), ("min", 60.0, 90.0), ("h", 3600.0, 48.0), ("days", 86400.0, float("inf")))
 """Units of durations: name, seconds, and the number from which on the next unit is used."""
+READABLE = 0.01
+"""Price of one run, about a cent, below which that of 1,000 runs is written."""
 
 TEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -162,6 +164,11 @@ def write_value(value: Value, unit: str = "") -> str:
     if value["low"] is None or value["high"] is None:
         return text
     return f"{text} ({write_number(value['low'])} to {write_number(value['high'])})"
+
+
+def choose_runs(prices: Iterable[float]) -> int:
+    """Return of how many runs prices are written, so that they can be read. prices: those of one run."""
+    return 1 if max(prices) >= READABLE else 1000
 
 
 def write_change(ratio: float) -> str:

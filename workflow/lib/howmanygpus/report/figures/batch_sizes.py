@@ -14,6 +14,7 @@ from howmanygpus.report.style import (
     add_strip,
     choose_styles,
     count_failed,
+    darken,
     describe_guess,
     draw_empty_figure,
     label_lines,
@@ -37,7 +38,7 @@ NOTES = {
     "is_largest_that_fits": "bar: largest batch that fits",
     "is_largest_of_data": "diamond: largest batch of the data set",
     "noise_scale": "dotted: gradient noise scale",
-    "never": "x: reached in only k/n repeats",
+    "never": "x: only k/n repeats reached it",
 }
 FAR_FACTOR = 16
 """A noise scale beyond the measured batches by this factor is written instead of drawn."""
@@ -128,7 +129,13 @@ def _draw_to_target(axes: Axes, configurations: pd.DataFrame, name: str, styles:
         for configuration in never[never["global_batch_size"] < last["global_batch_size"]].itertuples():
             place = (configuration.global_batch_size, height)
             axes.annotate(
-                _count(configuration), place, (7, 0), textcoords="offset points", color=colour, fontsize=9, va="center"
+                _count(configuration),
+                place,
+                (7, 0),
+                textcoords="offset points",
+                color=darken(colour),
+                fontsize=9,
+                va="center",
             )
         if pd.isna(last[f"{name}_median"]):
             ends[f"{_count(last)}  {series}"] = (last["global_batch_size"], height, colour)

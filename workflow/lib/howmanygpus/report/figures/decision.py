@@ -26,7 +26,14 @@ from howmanygpus.report.style import (
     mark_disturbed,
     spread,
 )
-from howmanygpus.report.texts import choose_unit, write_configuration, write_duration, write_number, write_value
+from howmanygpus.report.texts import (
+    choose_runs,
+    choose_unit,
+    write_configuration,
+    write_duration,
+    write_number,
+    write_value,
+)
 
 TITLE = "The decision: devices against time and price"
 CATEGORY = "Answer"
@@ -87,8 +94,10 @@ def write_price_title(part: pd.DataFrame) -> str:
     chosen = part[part["roles"] == RECOMMENDED]
     if chosen.empty:
         return "What it costs"
-    row = chosen.iloc[0].to_dict()
-    return f"What it costs: {write_value(read_value(row, 'cost'), row['currency'])}"
+    row, num_runs = chosen.iloc[0].to_dict(), choose_runs(part["cost"])
+    price = {end: value and num_runs * value for end, value in read_value(row, "cost").items()}
+    what = "it costs" if num_runs == 1 else f"{num_runs:,} runs cost"
+    return f"What {what}: {write_value(price, row['currency'])}"
 
 
 def write_one(row: dict) -> str:
@@ -115,10 +124,11 @@ def draw_speed(axes: Axes, part: pd.DataFrame, letters: dict) -> None:
 
 
 def draw_price(axes: Axes, part: pd.DataFrame, letters: dict) -> None:
-    first = part.iloc[0]
-    draw_lines(axes, part, letters, "cost", 1.0, is_time=None)
-    until = "of a run" if pd.isna(first["threshold"]) else f"until {first['metric']} {first['threshold']:g}"
-    axes.set_ylabel(f"price {until} ({first['currency']})")
+    first, num_runs = part.iloc[0], choose_runs(part["cost"])
+    draw_lines(axes, part, letters, "cost", 1 / num_runs, is_time=None)
+    of = "of a run" if num_runs == 1 else f"of {num_runs:,} runs"
+    until = "" if pd.isna(first["threshold"]) else f"\nuntil {first['metric']} {first['threshold']:g}"
+    axes.set_ylabel(f"price {of}{until} ({first['currency']})")
 
 
 def draw_lines(

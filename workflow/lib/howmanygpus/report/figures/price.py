@@ -19,12 +19,14 @@ from howmanygpus.report.style import (
     note_rates,
 )
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
+from howmanygpus.report.texts import choose_runs
 
 TITLE = "Price to train and to reach the target"
 CATEGORY = "Time and cost to target"
 TABLES = ("runs", "time_to_accuracy")
 NEEDS_PRICE = True
 KEYS = ["framework", "variant", "input", "precision", "device", "num_nodes", "num_gpus", "per_device_batch_size"]
+PRICES = ("cost", "cost_min", "cost_max", "failed_cost", "cost_to_accuracy")
 BAR = 0.62
 NOTHING = "No run with a price has completed; the figure of all runs says why."
 
@@ -103,13 +105,15 @@ def name_rows(prices: pd.DataFrame) -> list[str]:
 
 def draw_prices(axes: Axes, prices: pd.DataFrame) -> None:
     """Draw the bars of summarize_prices, the cheapest on top."""
+    num_runs = choose_runs(prices["cost"])
+    prices = prices.assign(**{name: num_runs * prices[name].astype(float) for name in PRICES})
     looks = choose_styles(prices["series"])
     colours = [looks[series]["color"] for series in prices["series"]]
     places = pd.Series(prices.index[::-1], index=prices.index)
     axes.barh(places, prices["cost"], height=BAR, color=colours, alpha=0.35)
     spread = [prices["cost"] - prices["cost_min"], prices["cost_max"] - prices["cost"]]
     axes.errorbar(prices["cost"], places, xerr=spread, fmt="none", ecolor=GREY, capsize=3)
-    to_target = prices["cost_to_accuracy"].astype(float)
+    to_target = prices["cost_to_accuracy"]
     axes.barh(places, to_target.where(np.isfinite(to_target), 0), height=0.5 * BAR, color=colours)
     for position, row in prices.iterrows():
         where = (row["cost_max"], places[position])
@@ -125,7 +129,8 @@ def draw_prices(axes: Axes, prices: pd.DataFrame) -> None:
     axes.set_yticks(places, name_rows(prices))
     axes.set_ylim(-0.6, len(prices) - 0.4)
     axes.set_xlim(0, 2.1 * prices["cost_max"].max())
-    label = f"price of one run ({', '.join(sorted(set(prices['currency'])))}), failed attempts included"
+    of = "one run" if num_runs == 1 else f"{num_runs:,} runs"
+    label = f"price of {of} ({', '.join(sorted(set(prices['currency'])))}), failed attempts included"
     axes.set_xlabel(label if not axes.get_xlabel() else f"{label}{axes.get_xlabel()}")
     note_rates(axes, prices["series"])
 

@@ -16,7 +16,7 @@ from howmanygpus.report.published_panels import (
     title_published,
 )
 from howmanygpus.report.rows import is_real, name_series
-from howmanygpus.report.style import add_note, choose_styles, describe_guess, mark_disturbed, note_rates
+from howmanygpus.report.style import add_note, choose_styles, darken, describe_guess, mark_disturbed, note_rates
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 TITLE = "Time and quality, published and measured"
@@ -125,7 +125,9 @@ def draw_times(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     for position, configuration in rows[rows["time_s"].isna()].iterrows():
         where, colour = (0, places[position]), colours[position]
         axes.plot(*where, "x", color=colour, clip_on=False)
-        axes.annotate(configuration["never"], where, (8, 0), textcoords="offset points", color=colour, va="center")
+        axes.annotate(
+            configuration["never"], where, (8, 0), textcoords="offset points", color=darken(colour), va="center"
+        )
     for position, time in times.dropna().items():
         where = (time, places[position])
         axes.annotate(f"{time:.3g}", where, (10, 0), textcoords="offset points", va="center", color=INK, fontsize=9)

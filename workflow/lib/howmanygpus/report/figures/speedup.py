@@ -1,10 +1,13 @@
 """Speed-ups of throughput and of time to accuracy: how much sooner more devices give the result."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.figures.time_to_accuracy import join
 from howmanygpus.report.rows import is_real, name_count, name_real_run, name_series
 from howmanygpus.report.style import (
     GREY,
@@ -12,10 +15,12 @@ from howmanygpus.report.style import (
     STAR_NOTE,
     add_note,
     add_strip,
+    arrange,
     choose_styles,
     count_failed,
     describe_guess,
     draw_empty_figure,
+    draw_in_grey,
     draw_repeats,
     label_lines,
     make_panels,
@@ -24,6 +29,7 @@ from howmanygpus.report.style import (
     mark_overhead,
     note_batches,
     note_rates,
+    split_families,
 )
 from howmanygpus.report.tables.scaling import CURVE, is_baseline, list_repeats
 from howmanygpus.report.tables.time_to_accuracy import (
@@ -46,46 +52,84 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFra
     throughput = throughput[throughput.groupby("curve")["num_gpus"].transform("nunique") > 1]
     if throughput.empty:
         return draw_empty_figure(f"No {name_real_run(runs)} has completed on a second device count; {SEE_GRID}.")
-    # Studies of probes and studies with `thresholds: []` have no times.
-    has_times = len(time_to_accuracy) > 0
-    accuracy = compute_accuracy_speedups(throughput, time_to_accuracy) if has_times else {}
     throughput = throughput.assign(series=name_series(throughput, runs), is_disturbed=find_disturbed(throughput))
     styles = choose_styles(throughput["series"])
-    beside = describe_guess(time_to_accuracy)
-    titles, panels = [], []
-    for curve, rows in throughput.groupby("curve", sort=False):
-        titles.append(f"{curve}\nspeed-up of throughput")
-        panels.append((rows, "speedup"))
-        for thresholds, speedups in accuracy.items():
-            titles.append(f"{curve}\nspeed-up of time to {thresholds}{beside}")
-            panels.append((speedups.loc[rows.index].assign(series=rows["series"]), "accuracy_speedup"))
-    figure, axes = make_panels(titles, max_columns=min(1 + max(len(accuracy), 1), 4))
-    for panel, (rows, column) in zip(axes, panels, strict=True):
-        draw_panel(panel, rows, column, styles)
-        if column == "speedup":
-            draw_rates(panel, rows, runs, styles)
+    blocks, notes = list_panels(throughput, time_to_accuracy)
+    columns, placed = arrange(blocks)
+    shown = [panel for panel in placed if panel]
+    figure, axes = make_panels([panel.title if panel else None for panel in placed], max_columns=columns)
+    ends = [draw_panel(panel, drawn, runs, styles) for panel, drawn in zip(axes, shown, strict=True)]
+    top = 1.06 * max(panel.dataLim.ymax for panel in axes)
+    for panel, drawn, own in zip(axes, shown, ends, strict=True):
+        panel.set_ylim(0, top)
+        label_lines(panel, own | mark_never(panel, drawn, styles))
+        curve = drawn.rows["curve"].iloc[0]
+        if drawn.is_first and curve in notes:
+            add_note(panel, notes[curve])
     return figure
 
 
-def compute_accuracy_speedups(throughput: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the speed-ups of the time to each threshold that was reached, see below, by the threshold as text.
+@dataclass(frozen=True)
+class Panel:
+    """A panel: the column that it shows of its rows, and rows of the other families, which are grey.
 
-    Thresholds with equal speed-ups are joined. If more devices have none of any threshold, one panel says so.
+    depth: number of rows of crosses for which it has room. is_first: whether it is the first panel of its curve.
     """
-    summary = summarize_time_to_accuracy(time_to_accuracy)
-    thresholds = sorted(summary.loc[np.isfinite(summary["time_s_median"]), "threshold"].unique())
-    found = {value: compute_accuracy_speedup(throughput, time_to_accuracy, value) for value in thresholds}
-    found = {value: table for value, table in found.items() if table["accuracy_speedup"].notna().any()}
-    if not found:
-        hardest = choose_threshold(time_to_accuracy)
-        return {f"{hardest:g}": compute_accuracy_speedup(throughput, time_to_accuracy, hardest)}
-    joined: dict[str, pd.DataFrame] = {}
-    for value, table in found.items():
-        same = [text for text, other in joined.items() if table[SHOWN].equals(other[SHOWN])]
-        joined[f"{same[0].replace(' and ', ', ')} and {value:g}" if same else f"{value:g}"] = (
-            joined.pop(same[0]) if same else table
-        )
-    return joined
+
+    title: str
+    column: str
+    rows: pd.DataFrame
+    others: pd.DataFrame
+    depth: int
+    is_first: bool
+
+
+def list_panels(throughput: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> tuple[list[list[Panel]], dict[str, str]]:
+    """Return the panels of each scaling curve and, if it has many series, of each family of frameworks.
+
+    Also returned is a note about the thresholds of each curve that have no panel, because no baseline reached them.
+    """
+    blocks: list[list[Panel]] = []
+    beside, notes = describe_guess(time_to_accuracy), {}
+    for curve, rows in throughput.groupby("curve", sort=False):
+        shown, left_out = compute_accuracy_speedups(rows, time_to_accuracy)
+        tables = [("throughput", "speedup", rows.assign(is_never=False))]
+        tables += [(f"time to {text}{beside}", "accuracy_speedup", table) for text, table in shown.items()]
+        if left_out:
+            notes[curve] = f"time to {join(left_out)}: no baseline reached it"
+        families = [(start, set(own["series"])) for start, own in split_families(rows)]
+        blocks += [[] for _ in families]
+        for what, column, table in tables:
+            missed = set(table.loc[table["is_never"], "series"])
+            depth = max(len(own & missed) for _, own in families)
+            for block, (start, own) in zip(blocks[-len(families) :], families, strict=True):
+                is_own = table["series"].isin(own)
+                is_first = not any(blocks[-len(families)])
+                title = f"{start}{curve}\nspeed-up of {what}"
+                block.append(Panel(title, column, table[is_own], table[~is_own], depth, is_first))
+    return blocks, notes
+
+
+def compute_accuracy_speedups(
+    throughput: pd.DataFrame, time_to_accuracy: pd.DataFrame
+) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    """Return the speed-ups of the time to each threshold by the threshold as text, and the thresholds without any.
+
+    throughput: rows of one scaling curve. Thresholds with equal speed-ups are joined.
+    """
+    shown: list[tuple[list[str], pd.DataFrame]] = []
+    left_out = []
+    # Studies of probes and studies with `thresholds: []` have no times.
+    for threshold in sorted(time_to_accuracy["threshold"].unique()):
+        table = compute_accuracy_speedup(throughput, time_to_accuracy, threshold)
+        same = [texts for texts, other in shown if table[SHOWN].equals(other[SHOWN])]
+        if table["accuracy_speedup"].isna().all():
+            left_out.append(f"{threshold:g}")
+        elif same:
+            same[0].append(f"{threshold:g}")
+        else:
+            shown.append(([f"{threshold:g}"], table))
+    return {join(texts): table for texts, table in shown}, left_out
 
 
 def choose_threshold(time_to_accuracy: pd.DataFrame) -> float:
@@ -121,35 +165,33 @@ def find_disturbed(rows: pd.DataFrame) -> pd.Series:
     return (rows["num_disturbed"] > 0) | (of_baseline > 0)
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> None:
+def draw_panel(axes: Axes, panel: Panel, runs: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:
+    """Draw the speed-ups of a panel and ideal scaling. Returns the right end of each line, by its name."""
+    rows, column = panel.rows, panel.column
     # On the logarithmic axis, a line proportional to the devices is curved.
-    counts = np.unique(rows["num_gpus"])
-    ends, is_empty = {}, rows[column].isna().all()
-    if counts[0] < counts[-1] and not is_empty:
-        axes.plot(counts, counts / counts[0], color=GREY, linestyle=":")
-        ends["ideal"] = (counts[-1], counts[-1] / counts[0], GREY)
+    counts = np.unique(pd.concat([rows, panel.others])["num_gpus"])
+    axes.plot(counts, counts / counts[0], color=GREY, linestyle=":")
+    ends = {"ideal": (counts[-1], counts[-1] / counts[0], GREY)}
     names = mark_overhead(rows)
     axes.set_xlabel("devices")
     if names.keys() != set(names.values()):
         add_note(axes, STAR_NOTE)
     note_batches(axes, rows)
     note_rates(axes, rows["series"])
+    draw_in_grey(axes, panel.others, "num_gpus", column)
     for series, line in rows[rows[column].notna()].sort_values("num_gpus").groupby("series"):
         axes.plot(line["num_gpus"], line[column], **styles[series])
         mark_disturbed(axes, line["num_gpus"], line[column], line["is_disturbed"])
         if column == "speedup":
             counts_of = (line["num_repeats"], line["num_failed"], styles[series]["color"])
             count_failed(axes, line["num_gpus"], line[column], *counts_of)
-        ends[names[series]] = (line["num_gpus"].iloc[-1], line[column].iloc[-1], styles[series]["color"])
-    if is_empty:
-        axes.annotate("no baseline reached it", (0.5, 0.7), xycoords="axes fraction", ha="center", color=GREY)
-        axes.set_yticks([])
-    mark_counts(axes, rows["num_gpus"])
-    axes.set_ylim(0, 1 if is_empty else 1.06 * axes.dataLim.ymax)
-    if column == "accuracy_speedup":
-        ends |= mark_never(axes, rows[rows["is_never"]], styles)
+        if not (len(line) == 1 and rows.loc[rows["series"] == series, "is_never"].any()):
+            ends[names[series]] = (line["num_gpus"].iloc[-1], line[column].iloc[-1], styles[series]["color"])
+    if column == "speedup":
+        draw_rates(axes, rows, runs, styles)
+    mark_counts(axes, counts)
     axes.set_ylabel(f"speed-up over {name_count(counts[0], 'device')}")
-    label_lines(axes, ends)
+    return ends
 
 
 def draw_rates(axes: Axes, rows: pd.DataFrame, runs: pd.DataFrame, styles: dict) -> None:
@@ -162,18 +204,17 @@ def draw_rates(axes: Axes, rows: pd.DataFrame, runs: pd.DataFrame, styles: dict)
         own = repeats[repeats["series"] == series]
         ratio = own["speedup"] * own["images_per_s"] / own["images_per_s_median"]
         draw_repeats(axes, own["num_gpus"], ratio, own["is_outlier"], colour)
-    axes.set_ylim(0, max(axes.get_ylim()[1], 1.06 * axes.dataLim.ymax))
 
 
-def mark_never(axes: Axes, configurations: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:
+def mark_never(axes: Axes, panel: Panel, styles: dict) -> dict[str, tuple[float, float, str]]:
     """Draw a cross for each device count that never reached the threshold, in one row per series below the scale.
 
     Returns the right end of each row, by its name, for label_lines.
     """
-    series = list(configurations.groupby("series"))
-    heights = add_strip(axes, len(series), is_above=False) if series else []
+    heights = add_strip(axes, panel.depth, is_above=False) if panel.depth else []
+    configurations = panel.rows[panel.rows["is_never"]]
     ends = {}
-    for height, (name, never) in zip(heights, series, strict=True):
+    for height, (name, never) in zip(heights, configurations.groupby("series"), strict=False):
         colour = styles[name]["color"]
         axes.plot(never["num_gpus"], [height] * len(never), "x", color=colour, markersize=8, markeredgewidth=2)
         ends[f"{name} not reached"] = (never["num_gpus"].max(), height, colour)

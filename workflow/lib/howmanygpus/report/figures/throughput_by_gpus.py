@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 from howmanygpus.report.rows import choose_inputs, find_unit, name_series
 from howmanygpus.report.style import (
     GREY,
-    MANY_SERIES,
     SEE_GRID,
     STAR_NOTE,
     add_note,
@@ -17,13 +16,13 @@ from howmanygpus.report.style import (
     draw_empty_figure,
     draw_in_grey,
     draw_repeats,
-    find_family,
     label_lines,
     make_panels,
     mark_counts,
     mark_disturbed,
     mark_overhead,
     note_batches,
+    split_families,
 )
 from howmanygpus.report.tables.scaling import CURVE, is_baseline, list_repeats
 
@@ -72,11 +71,7 @@ def list_panels(measured: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Return title and rows of each panel: a scaling curve or, if it has many series, one family of it."""
     panels: list[tuple[str, pd.DataFrame]] = []
     for curve, rows in measured.groupby("curve", sort=False):
-        if rows["series"].nunique() <= MANY_SERIES:
-            panels.append((curve, rows))
-        else:
-            families = rows.groupby(rows["framework"].map(find_family), sort=False)
-            panels += [(f"{curve}\n{family}", own) for family, own in families]
+        panels += [(f"{family}{curve}", own) for family, own in split_families(rows)]
     return panels
 
 

@@ -1,5 +1,6 @@
 """Training time to each threshold by device count. Configurations that did not reach it are above the scale."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,19 @@ from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
     add_strip,
+    arrange,
     choose_styles,
+    darken,
     describe_guess,
     draw_empty_figure,
+    draw_in_grey,
     label_lines,
     make_panels,
     mark_counts,
     mark_disturbed,
     note_batches,
     note_rates,
+    split_families,
 )
 from howmanygpus.report.tables.scaling import CURVE
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
@@ -42,6 +47,8 @@ def draw(
 ) -> Figure:
     """Draw one panel per scaling curve and threshold that was reached: medians, and bars from minimum to maximum.
 
+    A curve with many series has a row of panels for each family of frameworks, with the others in grey.
+
     clock: a clock of the table time_to_accuracy; label: its name on the axis.
     """
     if time_to_accuracy.empty:
@@ -57,60 +64,89 @@ def draw(
     summary = summary.sort_values(["threshold", "is_strong", "fixed_batch_size"], kind="stable")
     summary["series"] = name_series(summary, runs)
     styles = choose_styles(summary["series"])
-    panels, unreached = list_panels(summary)
     metric, beside = name_metric(summary["metric"].iloc[0]), describe_guess(summary)
-    titles = [f"test {metric} {thresholds}{beside}\n{rows['curve'].iloc[0]}" for thresholds, rows in panels]
-    figure, axes = make_panels(titles, max_columns=min(count_columns(panels), 4), panel_size=(3.9, 3.4))
+    reached = summary.groupby(["curve", "threshold"])["time_s_median"].transform("min") < np.inf
+    if not reached.any():
+        thresholds = join([f"{threshold:g}" for threshold in sorted(summary["threshold"].unique())], "or")
+        return draw_empty_figure(f"No configuration reached test {metric} {thresholds} in most repeats.")
+    columns, placed = arrange(list_panels(summary[reached], f"test {metric}", beside))
+    shown = [panel for panel in placed if panel]
+    figure, axes = make_panels(
+        [panel.title if panel else None for panel in placed], max_columns=columns, panel_size=(3.9, 3.4)
+    )
     # If fewer than half of the repeats never reached the threshold, the median is finite and the maximum is not.
     ends = summary[["time_s_median", "time_s_max"]].to_numpy(float)
     top = 1.2 * ends[np.isfinite(ends)].max(initial=0.0) or 1.0
-    for panel, (_, rows) in zip(axes, panels, strict=True):
+    for panel, drawn in zip(axes, shown, strict=True):
         panel.set_xlabel("devices")
-        note_batches(panel, rows)
-        note_rates(panel, rows["series"])
+        note_batches(panel, drawn.rows)
+        note_rates(panel, drawn.rows["series"])
         panel.set_ylabel(label)
-        draw_panel(panel, rows, styles, top)
-    if unreached:
-        add_note(axes[0], f"{metric} {unreached}: reached by no configuration in most repeats")
+        draw_in_grey(panel, drawn.others[~is_never(drawn.others)], "num_gpus", "time_s_median")
+        mark_counts(panel, pd.concat([drawn.rows, drawn.others])["num_gpus"])
+        draw_panel(panel, drawn, styles, top)
+    note_unreached(axes, shown, summary[~reached], metric)
     return figure
 
 
-def list_panels(summary: pd.DataFrame) -> tuple[list[tuple[str, pd.DataFrame]], str]:
-    """Return the thresholds and rows of each panel, by curve, and the thresholds without any.
+@dataclass(frozen=True)
+class Panel:
+    """Title and rows of a panel.
 
-    A threshold that no configuration of any curve reached has no panel, unless all are such. Thresholds that were
-    reached by the same evaluations share one.
+    others: rows of the other families, which are grey. depth: number of rows of crosses for which it has room.
     """
-    reached = summary.groupby("threshold")["time_s_median"].transform(lambda times: np.isfinite(times).any())
-    left_out = sorted(summary.loc[~reached, "threshold"].unique()) if reached.any() else []
-    shown: dict[tuple, tuple[list[str], pd.DataFrame]] = {}
-    for (_, threshold), rows in summary[reached | ~reached.any()].groupby(["curve", "threshold"], sort=False):
-        seen = rows[["curve", "series", *SEEN]].itertuples(index=False, name=None)
-        shown.setdefault(tuple(seen), ([], rows))[0].append(f"{threshold:g}")
-    panels = [(join(thresholds), rows) for thresholds, rows in shown.values()]
-    order = list(dict.fromkeys(summary["curve"]))
-    panels.sort(key=lambda panel: order.index(panel[1]["curve"].iloc[0]))
-    return panels, ", ".join(f"{threshold:g}" for threshold in left_out)
+
+    title: str
+    rows: pd.DataFrame
+    others: pd.DataFrame
+    depth: int
 
 
-def join(words: list[str]) -> str:
-    return ", ".join(words[:-1]) + " and " * (len(words) > 1) + words[-1]
+def list_panels(summary: pd.DataFrame, quality: str, beside: str) -> list[list[Panel]]:
+    """Return the panels of each scaling curve and, if it has many series, of each family of frameworks.
+
+    Thresholds that were reached by the same evaluations share a panel. quality, beside: written before and after the
+    thresholds in titles.
+    """
+    blocks: list[list[Panel]] = []
+    for curve, of_curve in summary.groupby("curve", sort=False):
+        shown: dict[tuple, tuple[list[str], pd.DataFrame]] = {}
+        for threshold, rows in of_curve.groupby("threshold"):
+            seen = rows[["series", *SEEN]].itertuples(index=False, name=None)
+            shown.setdefault(tuple(seen), ([], rows))[0].append(f"{threshold:g}")
+        families = [(start, set(own["series"])) for start, own in split_families(of_curve)]
+        blocks += [[] for _ in families]
+        for thresholds, rows in shown.values():
+            missed = set(rows.loc[is_never(rows), "series"])
+            depth = max(len(own & missed) for _, own in families)
+            for block, (start, own) in zip(blocks[-len(families) :], families, strict=True):
+                is_own = rows["series"].isin(own)
+                title = f"{start}{quality} {join(thresholds)}{beside}\n{curve}"
+                if is_own.any():
+                    block.append(Panel(title, rows[is_own], rows[~is_own], depth))
+    return blocks
 
 
-def count_columns(panels: list[tuple[str, pd.DataFrame]]) -> int:
-    """Return the number of panels of a curve, if all have as many, so that each curve has a row."""
-    counts = pd.Series([rows["curve"].iloc[0] for _, rows in panels]).value_counts()
-    return int(counts.iloc[0]) if counts.nunique() == 1 else len(counts)
+def note_unreached(axes: list[Axes], shown: list[Panel], unreached: pd.DataFrame, metric: str) -> None:
+    """Write the thresholds of each curve that have no panel below the first panel of the curve, else of the figure."""
+    curves = [panel.rows["curve"].iloc[0] for panel in shown]
+    for curve, rows in unreached.groupby("curve", sort=False):
+        thresholds = join([f"{threshold:g}" for threshold in sorted(rows["threshold"].unique())])
+        where = "" if curve in curves else f"{curve}:\n"
+        place = axes[curves.index(curve)] if curve in curves else axes[0]
+        add_note(place, f"{where}{metric} {thresholds}: reached by no configuration\nin most repeats")
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict, top: float) -> None:
+def join(words: list[str], last: str = "and") -> str:
+    return ", ".join(words[:-1]) + f" {last} " * (len(words) > 1) + words[-1]
+
+
+def draw_panel(axes: Axes, panel: Panel, styles: dict, top: float) -> None:
     """Draw times to a threshold, and crosses above their scale for device counts that did not reach it."""
-    ends = {}
+    rows, ends = panel.rows, {}
     axes.set_ylim(0, top)
-    missed = list(rows[is_never(rows)].groupby("series")["num_gpus"])
-    heights = dict(
-        zip([series for series, _ in missed], add_strip(axes, len(missed), True) if missed else [], strict=True)
-    )
+    missed = rows.loc[is_never(rows), "series"].sort_values().unique()
+    heights = dict(zip(missed, add_strip(axes, panel.depth, is_above=True) if panel.depth else [], strict=False))
     for series, line in rows.sort_values("num_gpus").groupby("series"):
         style = styles[series]
         never, reached = line[is_never(line)], line[~is_never(line)]
@@ -128,14 +164,11 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict, top: float) -> None
         height, look = heights[series], {"markersize": 8, "markeredgewidth": 2, "color": style["color"]}
         axes.plot(never["num_gpus"], [height] * len(never), "x", **look)
         for configuration in never[never["num_gpus"] < last["num_gpus"]].itertuples():
-            look = {"color": style["color"], "fontsize": 9, "va": "center"}
+            look = {"color": darken(style["color"]), "fontsize": 9, "va": "center"}
             place = (configuration.num_gpus, height)
             axes.annotate(count(configuration), place, (8, 0), textcoords="offset points", **look)
-    if not np.isfinite(rows["time_s_median"]).any():
-        axes.set_yticks([])
-    if missed:
-        add_note(axes, "x: not reached; only k/n repeats did")
-    mark_counts(axes, rows["num_gpus"])
+    if len(missed):
+        add_note(axes, "x: only k/n repeats reached it")
     label_lines(axes, ends)
 
 

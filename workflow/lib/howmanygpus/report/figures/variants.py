@@ -16,6 +16,7 @@ from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
     count_failed,
+    darken,
     draw_empty_figure,
     mark_disturbed,
     name_guess,
@@ -95,7 +96,7 @@ def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
         if row["same_quality"] in WORDS:
             place = (row["quality_difference"], position)
             inwards = "left" if row["quality_difference"] < 0 else "right"
-            words, look = WORDS[row["same_quality"]], {"color": colours[position], "fontsize": 9}
+            words, look = WORDS[row["same_quality"]], {"color": darken(colours[position]), "fontsize": 9}
             axes.annotate(words, place, (0, 6), textcoords="offset points", ha=inwards, **look)
     ends = judged[["quality_difference", "difference_low", "difference_high"]].abs()
     reach = 1.15 * max(ends.max().max(), margin)
