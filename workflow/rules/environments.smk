@@ -23,7 +23,7 @@ rule fetch_wheels:
         source=environments.horovod_source,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/fetch_wheels.py \
+        {HOWMANYGPUS}/fetch_wheels.py \
             --name {wildcards.environment:q} \
             --pins {params.pins:q} \
             --tools {params.tools:q} \
@@ -52,7 +52,7 @@ rule build_horovod:
         source=environments.horovod_source,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/build_horovod.py \
+        {HOWMANYGPUS}/build_horovod.py \
             --base {input.base:q} \
             --wheels {input.wheels:q} \
             --family {params.family} \
@@ -78,7 +78,7 @@ rule build_environment:
         existing=environments.existing,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/build_environment.py \
+        {HOWMANYGPUS}/build_environment.py \
             --name {wildcards.environment:q} \
             --pins {params.pins:q} \
             --existing {params.existing:q} \

@@ -44,7 +44,7 @@ rule compute_reference:
         model_folder=training.model_folder,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_module.py \
+        {HOWMANYGPUS}/run_module.py \
             --environment {input.environment:q} \
             --module gate.{params.module} \
             --model {wildcards.model:q} \
@@ -100,7 +100,7 @@ rule leave_unchecked:
         cell=parity.unchecked_request,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/leave_unchecked.py \
+        {HOWMANYGPUS}/leave_unchecked.py \
             --cell {params.cell:q} \
             --verdict {output.verdict:q} \
             >{log:q} 2>&1
@@ -135,7 +135,7 @@ rule observe_parity:
         placement=parity.placement,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/observe_parity.py \
+        {HOWMANYGPUS}/observe_parity.py \
             --request {params.request:q} \
             --defaults {params.defaults:q} \
             --layouts {params.layouts:q} \
@@ -169,7 +169,7 @@ rule check_parity:
         layouts=parity.cell_layouts,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/check_parity.py \
+        {HOWMANYGPUS}/check_parity.py \
             --cell {params.cell:q} \
             --key {params.key:q} \
             --layouts {params.layouts} \
@@ -205,7 +205,7 @@ rule write_parity_page:
         code=hash_script("write_parity_page"),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_parity_page.py \
+        {HOWMANYGPUS}/write_parity_page.py \
             --verdicts {input.verdicts:q} \
             --table {output.table:q} \
             --page {output.page:q} \

@@ -58,7 +58,7 @@ rule acquire:
         folder=data.acquired_folder,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/acquire.py \
+        {HOWMANYGPUS}/acquire.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --downloads results/downloads \
@@ -87,7 +87,7 @@ rule prepare_arrays:
         folder=subpath(output.description, parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/prepare_arrays.py \
+        {HOWMANYGPUS}/prepare_arrays.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --acquired={params.acquired:q} \
@@ -114,7 +114,7 @@ rule prepare_shard:
         acquired=data.acquired_folder,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/prepare_shard.py \
+        {HOWMANYGPUS}/prepare_shard.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --acquired={params.acquired:q} \
@@ -150,7 +150,7 @@ rule merge_shards:
         folder=subpath(output.description, parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_shards.py \
+        {HOWMANYGPUS}/merge_shards.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --acquired={params.acquired:q} \
@@ -185,7 +185,7 @@ rule measure_preparation:
         num_images=SAMPLE_IMAGES,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/measure_preparation.py \
+        {HOWMANYGPUS}/measure_preparation.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --acquired={params.acquired:q} \
@@ -214,7 +214,7 @@ rule draw_preparation:
         code=hash_script("draw_preparation"),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/draw_preparation.py \
+        {HOWMANYGPUS}/draw_preparation.py \
             --table {input.table:q} \
             --svg {output.svg:q} \
             --png {output.png:q} \
@@ -236,7 +236,7 @@ rule prepare_synthetic:
         folder=subpath(output.description, parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/prepare_arrays.py \
+        {HOWMANYGPUS}/prepare_arrays.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --random \
@@ -265,7 +265,7 @@ rule prepare_images:
         folder=subpath(output.description, parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/prepare_images.py \
+        {HOWMANYGPUS}/prepare_images.py \
             --arrays {params.arrays:q} \
             --form {wildcards.form} \
             --threads {threads} \
@@ -290,7 +290,7 @@ rule initialize_weights:
         model_folder=training.model_folder,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/initialize_weights.py \
+        {HOWMANYGPUS}/initialize_weights.py \
             --model {wildcards.model:q} \
             --model-folder={params.model_folder:q} \
             --options {params.options:q} \

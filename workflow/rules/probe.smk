@@ -31,7 +31,7 @@ rule probe_device:
         studies=products.studies_on_device,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/probe_device.py \
+        {HOWMANYGPUS}/probe_device.py \
             --device {wildcards.device:q} \
             --expected {params.expected:q} \
             --studies {params.studies:q} \
@@ -57,7 +57,7 @@ rule tabulate_probes:
         code=hash_script("tabulate_probes"),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/tabulate_probes.py \
+        {HOWMANYGPUS}/tabulate_probes.py \
             --records {input.records:q} \
             --probes {output.probes:q} \
             >{log:q} 2>&1
@@ -84,7 +84,7 @@ rule measure_allreduce:
         studies=products.studies_of_allreduce,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/measure_allreduce.py \
+        {HOWMANYGPUS}/measure_allreduce.py \
             --device {params.device:q} \
             --num-devices {wildcards.num_gpus} \
             --num-nodes {params.num_nodes} \
@@ -118,7 +118,7 @@ rule measure_gradient_allreduce:
         studies=products.studies_of_allreduce,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/measure_allreduce.py \
+        {HOWMANYGPUS}/measure_allreduce.py \
             --device {params.device:q} \
             --num-devices {wildcards.num_gpus} \
             --num-nodes {params.num_nodes} \

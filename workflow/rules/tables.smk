@@ -34,7 +34,7 @@ rule write_decision:
         planned=lambda wildcards: deciding.find_file(wildcards.study),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_planned.py \
+        {HOWMANYGPUS}/write_planned.py \
             --planned {params.planned:q} \
             --record {output.decision:q} \
             >{log:q} 2>&1
@@ -56,7 +56,7 @@ rule list_jobs:
         code=hash_script("list_jobs"),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/list_jobs.py \
+        {HOWMANYGPUS}/list_jobs.py \
             --study {wildcards.study} \
             --ledger {output.ledger:q} \
             >{log:q} 2>&1
@@ -72,19 +72,19 @@ rule make_tables:
         allreduces=products.allreduces,
         ledger="results/records/{study}.ledger.json",
         decision=products.decision,
-        # The table of the decision says why there is none.
-        template="workflow/report/doubts.jinja",
     output:
         expand("results/tables/{{study}}/{table}.tsv", table=tables.list_common()),
     log:
         "results/logs/make_tables/{study}.log",
     params:
         code=training.table_code(tables.list_common(), uses_metric=True),
+        # The table of the decision says why there is none.
+        templates=hash_templates("doubts.jinja"),
         tables=tables.list_common(),
         folder=subpath(output[0], parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/make_tables.py \
+        {HOWMANYGPUS}/make_tables.py \
             --tables {params.tables:q} \
             --plan {input.plan:q} \
             --allreduces {input.allreduces:q} \
@@ -109,7 +109,6 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
             attempts=products.attempts if described.reads_results else [],
             allreduces=products.allreduces if described.reads_allreduces else [],
             ledger="results/records/{study}.ledger.json" if described.reads_ledger else [],
-            published=products.published if described.reads_published else [],
             decision=products.decision if described.reads_decision else [],
             searches=products.searches if described.reads_searches else [],
             failed_searches=products.failed_searches if described.reads_searches else [],
@@ -130,16 +129,17 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
         localrule: True
         params:
             code=training.table_code([table], described.uses_metric),
+            published=products.published if described.reads_published else [],
             table=table,
             folder=subpath(output.table, parent=True),
         shell:
             r"""
-            PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/make_tables.py \
+            {HOWMANYGPUS}/make_tables.py \
                 --tables {params.table} \
                 --plan {input.plan:q} \
                 --allreduces {input.allreduces:q} \
                 --ledger {input.ledger:q} \
-                --published {input.published:q} \
+                --published {params.published:q} \
                 --decision {input.decision:q} \
                 --searches {input.searches:q} \
                 --failed-searches {input.failed_searches:q} \
@@ -183,7 +183,7 @@ rule merge_tables:
         folder=subpath(output[0], parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_tables.py \
+        {HOWMANYGPUS}/merge_tables.py \
             --tables {params.tables:q} \
             --studies {params.studies:q} \
             --folder {params.folder:q} \
@@ -195,10 +195,6 @@ rule answer_question:
     """Write the answer as facts and texts and, on a cluster, the batch script of the recommended configuration."""
     input:
         plan="results/plans/{study}.json",
-        templates=expand(
-            "workflow/report/{template}.jinja",
-            template=["answer", "answer_screen.txt", "answer.txt", "answer.md", "doubts"],
-        ),
         tables=expand(
             "results/tables/{{study}}/{table}.tsv",
             table=[
@@ -214,7 +210,6 @@ rule answer_question:
         ),
         decision=products.decision,
         batch_search=products.batch_search,
-        machine=[PLAN.machine.path] if PLAN.machine.submits else [],
     output:
         answer=report(
             "results/tables/{study}/answer.txt",
@@ -231,15 +226,19 @@ rule answer_question:
         "results/logs/answer_question/{study}.log",
     params:
         code=hash_script("answer_question"),
+        templates=hash_templates(
+            "answer.jinja", "answer_screen.txt.jinja", "answer.txt.jinja", "answer.md.jinja", "doubts.jinja"
+        ),
+        machine=products.machine_file(),
         tables=subpath(output.answer, parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/answer_question.py \
+        {HOWMANYGPUS}/answer_question.py \
             --tables {params.tables:q} \
             --plan {input.plan:q} \
             --decision {input.decision:q} \
             --batch-search {input.batch_search:q} \
-            --machine {input.machine:q} \
+            --machine {params.machine:q} \
             --answers {output.answer:q} {output.markdown:q} \
             --facts {output.facts:q} \
             --result {output.result:q} \
@@ -268,7 +267,7 @@ rule write_run_script:
         launch=training.launch,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_run_script.py \
+        {HOWMANYGPUS}/write_run_script.py \
             --script {output.script:q} \
             --run {wildcards.run:q} \
             --requested {params.requested:q} \
@@ -290,7 +289,6 @@ rule propose:
         facts="results/tables/{study}/answer.json",
         batch_script=["results/tables/{study}/run.sbatch"] if PLAN.machine.submits else [],
         tables=expand("results/tables/{{study}}/{table}.tsv", table=["runs", "scaling", "utilisation"]),
-        templates=expand("workflow/report/proposal.{suffix}.jinja", suffix=["md", "tex", "txt"]),
     output:
         folder=directory("results/proposal/{study}"),
     log:
@@ -298,10 +296,11 @@ rule propose:
     localrule: True
     params:
         code=hash_script("write_proposal"),
+        templates=hash_templates("proposal.md.jinja", "proposal.tex.jinja", "proposal.txt.jinja"),
         tables=subpath(input.facts, parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_proposal.py \
+        {HOWMANYGPUS}/write_proposal.py \
             --tables {params.tables:q} \
             --plan {input.plan:q} \
             --folder {output.folder:q} \
@@ -313,7 +312,6 @@ rule merge_answers:
     input:
         answers=expand("results/tables/{study}/answer.{suffix}", study=PLAN.studies, suffix=["txt", "md"]),
         jobs="results/tables/jobs.tsv",
-        templates=expand("workflow/report/{template}.jinja", template=["answer", "bill"]),
     output:
         answer="results/tables/answer.txt",
         markdown="results/tables/answer.md",
@@ -321,10 +319,11 @@ rule merge_answers:
         "results/logs/merge_answers.log",
     params:
         code=hash_script("merge_answers"),
+        templates=hash_templates("answer.jinja", "bill.jinja"),
         studies=[f"results/tables/{study}" for study in PLAN.studies],
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_answers.py \
+        {HOWMANYGPUS}/merge_answers.py \
             --studies {params.studies:q} \
             --jobs {input.jobs:q} \
             --answers {output:q} \

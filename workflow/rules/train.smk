@@ -34,7 +34,7 @@ rule plan_runs:
         planned=lambda wildcards: plans.find_file(wildcards.study),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_planned.py \
+        {HOWMANYGPUS}/write_planned.py \
             --planned {params.planned:q} \
             --record {output.plan:q} \
             >{log:q} 2>&1
@@ -63,7 +63,7 @@ rule train:
         launch=training.launch,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/train.py \
+        {HOWMANYGPUS}/train.py \
             --run {output.run:q} \
             --settings {params.settings:q} \
             --data {input.data:q} \

@@ -31,7 +31,7 @@ rule fetch_weights:
         downloads=DOWNLOADS,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/fetch_weights.py \
+        {HOWMANYGPUS}/fetch_weights.py \
             --name {params.name:q} \
             --place {params.place:q} \
             --downloads {params.downloads:q} \
@@ -56,7 +56,7 @@ rule convert_weights:
         code=weights.conversion,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_module.py \
+        {HOWMANYGPUS}/run_module.py \
             --environment {input.environment:q} \
             --module measure.frameworks.torch.published \
             --model {wildcards.model:q} \
@@ -85,7 +85,7 @@ rule adapt_weights:
         given=weights.given,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/adapt_weights.py \
+        {HOWMANYGPUS}/adapt_weights.py \
             --drawn {input.drawn:q} \
             --given {params.given:q} \
             --weights {output.weights:q} \

@@ -3,7 +3,6 @@
 import atexit
 import sys
 import uuid
-from pathlib import Path
 from typing import Any
 
 from snakemake.exceptions import WorkflowError
@@ -58,8 +57,6 @@ class Invocation:
     """
 
     def __init__(self, workflow: Any, config: dict, logger: Any):
-        if not Path(".venv/bin/python").exists():
-            raise WorkflowError(".venv: the Python of the workflow's steps is not there; run `make .venv/installed`")
         self._workflow, self._logger, self._is_job = workflow, logger, bool(workflow.remote_exec)
         self._is_dry_run = workflow.output_settings.dryrun
         self._shortages: list[str] = []
@@ -105,7 +102,8 @@ class Invocation:
             refuse_older_results()
             if not self._is_job:
                 check_cache()
-            machine = read_machine(resolve_machine_file(config.get("machine"), sys.argv), config.get("packed", False))
+            packed = config.get("packed", False)
+            machine = read_machine(resolve_machine_file(config.get("machine"), sys.argv, passes.find_start()), packed)
             use_existing(machine.environments)
             return machine, Plan(config, machine)
         except (CacheError, ConfigError, InUseError, OlderResultsError) as error:

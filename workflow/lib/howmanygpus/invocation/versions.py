@@ -2,11 +2,12 @@
 Replace functions of other packages, but only the functions that a patch was written for.
 
 With another version, a patch could silently break what it is meant to repair, so the function itself is compared. A
-version outside of the tested range is named by a warning.
+Snakemake outside of the tested range is refused. Such a version of the SLURM plugin is named by a warning.
 """
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -22,7 +23,18 @@ MARK = "_patched_by_howmanygpus"
 REMEDY = "install the versions that envs/workflow.txt pins (`make .venv/installed` does)"
 
 
-def list_untested(packages: Iterable[str] = TESTED) -> list[str]:
+def find_unfit() -> str:
+    """Return why the Snakemake that runs cannot run the workflow; empty if it can."""
+    installed, fit = version("snakemake"), TESTED["snakemake"]
+    if SpecifierSet(fit).contains(installed, prereleases=True):
+        return ""
+    return (
+        f"version {installed} of Snakemake runs, and the workflow works with {fit}; "
+        f"`{sys.executable} -m pip install 'snakemake{fit}'` installs the newest of these"
+    )
+
+
+def list_untested(packages: Iterable[str] = ("snakemake-executor-plugin-slurm",)) -> list[str]:
     """Return a warning for each installed package whose version is outside of the tested range."""
     warnings = []
     for package in packages:

@@ -8,6 +8,7 @@ from pathlib import Path
 from howmanygpus.files import sha256_of_file
 from howmanygpus.paths import ATTEMPTS, RUNS, SCRIPTS
 from howmanygpus.report.files import find_record
+from howmanygpus.study.invalidation.recorded import AliasedParameter
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.published import list_files, list_published_columns
 from howmanygpus.study.runs import Run
@@ -182,8 +183,14 @@ class ProductRules:
         ]
 
     def published(self, wildcards) -> list[str]:
-        """Return the published numbers beside which a study stands, and their sources."""
-        return list_files(self._plan.studies[wildcards.study].config["published"])
+        """Return the published numbers beside which a study stands, and their sources, recorded by their contents."""
+        files = list_files(self._plan.studies[wildcards.study].config["published"])
+        return [AliasedParameter(path, sha256_of_file(path)) for path in files]
+
+    def machine_file(self) -> list[str]:
+        """Return the machine file of a cluster, recorded by its content."""
+        machine = self._plan.machine
+        return [AliasedParameter(machine.path, sha256_of_file(machine.path))] if machine.submits else []
 
     def _is_priced(self, study: str) -> bool:
         """Say whether the machine file has a price for a device of the study."""

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from howmanygpus.clone import CLONE
+from howmanygpus.files import sha256_of_file
 from howmanygpus.measure.models.own import PLAIN
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.study.invalidation.pins import hash_pins
@@ -18,7 +20,7 @@ from howmanygpus.study.loaders import NATIVE, SHARED
 from howmanygpus.study.own.folder import PARAMETERS, REFERENCE, ModelFolder
 from howmanygpus.study.own.model import OwnModel
 
-SCRIPTS = Path("workflow/scripts")
+SCRIPTS, TEMPLATES = (CLONE / "workflow" / name for name in ("scripts", "report"))
 UNMEASURED = (
     # Which variables of a shell the processes of a run get, and which of them its record shows with their values. The
     # record names them.
@@ -46,6 +48,13 @@ Model = str | OwnModel | ModelFolder
 def hash_script(name: str, *modules: str) -> str:
     """Return the hash of a script of workflow/scripts/, of `modules` of the package, and of everything they import."""
     return hash_files(collect_script_code(name, *modules))
+
+
+@cache
+def hash_templates(*names: str) -> str:
+    """Return the hash of templates and other files of workflow/report/ that a script fills in."""
+    contents = [sha256_of_file(TEMPLATES / name) for name in names]
+    return hashlib.sha256(" ".join(contents).encode()).hexdigest()[:16]
 
 
 @cache

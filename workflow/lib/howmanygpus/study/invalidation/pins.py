@@ -2,7 +2,6 @@
 
 import json
 from functools import cache
-from pathlib import Path
 
 from howmanygpus.site.environments.horovod_edits import describe_edits
 from howmanygpus.site.environments.pins import (
@@ -12,9 +11,9 @@ from howmanygpus.site.environments.pins import (
     list_pin_files,
     resolve_horovod_base,
 )
-from howmanygpus.study.invalidation.syntax import hash_files
+from howmanygpus.study.invalidation.syntax import LIBRARY, hash_files
 
-BUILDER = Path("workflow/lib/howmanygpus/site/environments/horovod.py")
+BUILDER = LIBRARY / "howmanygpus" / "site" / "environments" / "horovod.py"
 EXISTING: dict[str, dict] = {}
 """Existing interpreters that replace environments, by the environment's name; see use_existing."""
 
