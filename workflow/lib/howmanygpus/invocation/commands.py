@@ -10,7 +10,9 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from howmanygpus.clone import CLONE
+from howmanygpus.clone import LIBRARY, SCRIPTS
+from howmanygpus.invocation.passes import has_own_snakemake
+from howmanygpus.surroundings.environment import OF_SNAKEMAKE
 
 NAME = "HOWMANYGPUS"
 """Name of the beginning in the commands, and of the global variable of a Snakefile that has its value."""
@@ -31,13 +33,11 @@ class Command(str):
 
 
 def begin_command() -> str:
-    """Return what stands before the name of a script: the Python that runs Snakemake, with the workflow's library.
-
-    A site's Snakemake may be in PYTHONPATH itself, see passes.leave_shell_behind.
-    """
-    code = CLONE / "workflow"
-    library, scripts = (shlex.quote(str(code / name)) for name in ("lib", "scripts"))
-    return f"PYTHONPATH={library}${{PYTHONPATH:+:$PYTHONPATH}} {shlex.quote(sys.executable)} {scripts}"
+    """Return what stands before the name of a script: the Python that runs Snakemake, with the workflow's library."""
+    library, python, scripts = map(shlex.quote, (str(LIBRARY), sys.executable, str(SCRIPTS)))
+    if has_own_snakemake():
+        return f"PYTHONPATH={library} {python} {scripts}"
+    return f'{OF_SNAKEMAKE}="$PYTHONPATH" PYTHONPATH={library}:"$PYTHONPATH" {python} {scripts}'
 
 
 def accept_earlier_records(rules: Iterable[Any]) -> None:

@@ -102,6 +102,11 @@ def find_start() -> Path:
     return Path()
 
 
+def has_own_snakemake() -> bool:
+    """Whether Snakemake is installed in this Python, and not in a folder of PYTHONPATH."""
+    return Path(snakemake.__file__).is_relative_to(sys.prefix)
+
+
 def leave_shell_behind() -> None:
     """Start this command again if variables of the shell would disturb it. Call it before Snakemake plans."""
     if not _is_command():
@@ -112,8 +117,7 @@ def leave_shell_behind() -> None:
     has_encoding = os.environ.pop("PYTHONIOENCODING", None)
     # A site's modules may set PYTHONPATH: packages in it would shadow those of this Python, here and in jobs. A site's
     # own Snakemake may be in such a folder itself.
-    is_own = Path(snakemake.__file__).is_relative_to(sys.prefix)
-    has_path = os.environ.pop("PYTHONPATH", None) if is_own else None
+    has_path = os.environ.pop("PYTHONPATH", None) if has_own_snakemake() else None
     if has_path or has_encoding or not (is_utf8 or os.environ.get("PYTHONUTF8") == "1"):
         os.environ["PYTHONUTF8"] = "1"
         os.chdir(find_start())

@@ -10,17 +10,16 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from howmanygpus.clone import CLONE
+from howmanygpus.clone import LIBRARY, SCRIPTS, TEMPLATES
 from howmanygpus.files import sha256_of_file
 from howmanygpus.measure.models.own import PLAIN
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.study.invalidation.pins import hash_pins
-from howmanygpus.study.invalidation.syntax import LIBRARY, PACKAGE, hash_files, module_file, read_code
+from howmanygpus.study.invalidation.syntax import PACKAGE, hash_files, module_file, read_code
 from howmanygpus.study.loaders import NATIVE, SHARED
 from howmanygpus.study.own.folder import PARAMETERS, REFERENCE, ModelFolder
 from howmanygpus.study.own.model import OwnModel
 
-SCRIPTS, TEMPLATES = (CLONE / "workflow" / name for name in ("scripts", "report"))
 UNMEASURED = (
     # Which variables of a shell the processes of a run get, and which of them its record shows with their values. The
     # record names them.

@@ -3,6 +3,7 @@
 import json
 from functools import cache
 
+from howmanygpus.clone import LIBRARY
 from howmanygpus.site.environments.horovod_edits import describe_edits
 from howmanygpus.site.environments.pins import (
     HOROVOD_SOURCE,
@@ -11,7 +12,7 @@ from howmanygpus.site.environments.pins import (
     list_pin_files,
     resolve_horovod_base,
 )
-from howmanygpus.study.invalidation.syntax import LIBRARY, hash_files
+from howmanygpus.study.invalidation.syntax import hash_files
 
 BUILDER = LIBRARY / "howmanygpus" / "site" / "environments" / "horovod.py"
 EXISTING: dict[str, dict] = {}
