@@ -4,7 +4,6 @@ import shutil
 import sys
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest

@@ -16,7 +16,7 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 from snakemake_interface_common.exceptions import WorkflowError
 
-TESTED = {"snakemake": ">=9.20,<9.28", "snakemake-executor-plugin-slurm": "~=2.8.0"}
+TESTED = {"snakemake": ">=9.23,<9.28", "snakemake-executor-plugin-slurm": "~=2.8.0"}
 """Versions that the tests passed with, as pip writes them."""
 MARK = "_patched_by_howmanygpus"
 """Attribute of our functions that have replaced another."""
