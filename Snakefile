@@ -7,5 +7,6 @@ The workflow is in workflow/Snakefile. This file lets `snakemake` find it in a c
 
 include: "workflow/Snakefile"
 
+
 # Snakemake forgets the default target of an included file.
 workflow.default_target = "all"

@@ -16,7 +16,9 @@ from howmanygpus.invocation.invocation import Invocation
 
 invocation = Invocation(workflow, config, logger)
 PLAN = invocation.plan
-HOWMANYGPUS = commands.begin_command()
+HOWMANYGPUS = commands.begin_command(invocation.place)
+# Snakemake prints a module's commands with the names of the workflow that imports it.
+workflow.modifier_stack[0].globals[commands.NAME] = HOWMANYGPUS
 training, parity, largest = invocation.training, invocation.parity, invocation.largest
 data, weights, own_models = invocation.data, invocation.weights, invocation.own_models
 cluster, environments, products = invocation.cluster, invocation.environments, invocation.products

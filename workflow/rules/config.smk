@@ -34,6 +34,7 @@ if unfit := versions.find_unfit():
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.config.files import check_config_files
 from howmanygpus.config.schema import retype
+from howmanygpus.invocation import modules
 from howmanygpus.invocation.passes import leave_shell_behind
 from howmanygpus.clone import choose_file
 
@@ -41,16 +42,21 @@ leave_shell_behind()
 
 DEFAULT_CONFIG = choose_file("config/config.yaml")
 
+# A module gets its config, and the files and options of the call are those of the workflow that imports it.
+IS_MODULE = modules.is_module(workflow)
+modules.note_names(workflow)
+
 try:
-    check_config_files(workflow.configfiles or [DEFAULT_CONFIG])
+    check_config_files([] if IS_MODULE else workflow.configfiles or [DEFAULT_CONFIG])
 except ConfigError as error:
     # A WorkflowError would name this file and line as if the workflow were wrong.
     sys.exit(f"snakemake: {error}")
 
 
-if not workflow.configfiles:
+if not (IS_MODULE or workflow.configfiles):
 
     configfile: DEFAULT_CONFIG
 
 
-update_config(config, retype(workflow.config_settings.config))
+if not IS_MODULE:
+    update_config(config, retype(workflow.config_settings.config))

@@ -8,15 +8,12 @@ OUTPUTS  results/environments/{environment}-{pins_hash}.json (path of its Python
 """
 
 
-localrules:
-    fetch_wheels,
-
-
 rule fetch_wheels:
     output:
         record="results/environments/{environment}-{pins_hash}.wheels.json",
     log:
         "results/logs/fetch_wheels/{environment}-{pins_hash}.log",
+    localrule: True
     params:
         pins=environments.pins,
         tools=environments.horovod_tools,

@@ -16,12 +16,6 @@ verdict.
 TASK_OF_NETWORK = f"{{model}}{{options}}_{IMAGES_AND_CLASSES}_{{batchnorm}}{{variation}}"
 
 
-localrules:
-    check_parity,
-    leave_unchecked,
-    write_parity_page,
-
-
 ruleorder: leave_unchecked > check_parity
 
 
@@ -95,6 +89,7 @@ rule leave_unchecked:
         "results/logs/leave_unchecked/{unchecked}.log",
     wildcard_constraints:
         unchecked=parity.match_unchecked(),
+    localrule: True
     params:
         code=hash_script("leave_unchecked"),
         cell=parity.unchecked_request,
@@ -162,6 +157,7 @@ rule check_parity:
     wildcard_constraints:
         task=parity.match_task(),
     priority: 1000000
+    localrule: True
     params:
         code=hash_script("check_parity"),
         cell=parity.request,
@@ -201,6 +197,7 @@ rule write_parity_page:
         ),
     log:
         "results/logs/write_parity_page.log",
+    localrule: True
     params:
         code=hash_script("write_parity_page"),
     shell:

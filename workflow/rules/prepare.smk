@@ -28,12 +28,6 @@ SAMPLE_IMAGES = 48
 """Number of images of a data set with which the preparation is measured."""
 
 
-localrules:
-    acquire,
-    draw_preparation,
-    initialize_weights,
-
-
 rule prepared:
     input:
         data.prepared(),
@@ -50,6 +44,7 @@ rule acquire:
     log:
         "results/logs/acquire/{dataset}.log",
     priority: BEFORE_THE_GATE
+    localrule: True
     params:
         code=data.code("acquire"),
         acquisition=data.described_acquisition,
@@ -210,6 +205,7 @@ rule draw_preparation:
         png="results/preparation/{dataset}.png",
     log:
         "results/logs/draw_preparation/{dataset}.log",
+    localrule: True
     params:
         code=hash_script("draw_preparation"),
     shell:
@@ -284,6 +280,7 @@ rule initialize_weights:
     log:
         f"results/logs/initialize_weights/{WEIGHTS_OF_NETWORK}.log",
     priority: BEFORE_RUNS
+    localrule: True
     params:
         code=training.weights_code,
         options=training.network_options,

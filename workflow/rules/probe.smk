@@ -10,10 +10,6 @@ OUTPUTS  results/probe/{device}.json (findings on one node for each kind of devi
 """
 
 
-localrules:
-    tabulate_probes,
-
-
 rule probe_device:
     """Probe a node. The job fails if runs would not work there, and everything on the device waits for its record."""
     output:
@@ -53,6 +49,7 @@ rule tabulate_probes:
         ),
     log:
         "results/logs/tabulate_probes.log",
+    localrule: True
     params:
         code=hash_script("tabulate_probes"),
     shell:

@@ -13,21 +13,13 @@ The table `runs` of a study has one row per planned run. Metrics are empty for r
 """
 
 
-localrules:
-    list_jobs,
-    make_tables,
-    merge_tables,
-    answer_question,
-    merge_answers,
-    write_decision,
-
-
 rule write_decision:
     """Say why runs of an adaptive study are not done. Snakemake's process decided it when the call began."""
     output:
         decision="results/decisions/{study}.json",
     log:
         "results/logs/write_decision/{study}.log",
+    localrule: True
     params:
         code=hash_script("write_planned"),
         digest=lambda wildcards: deciding.hash_decision(PLAN, wildcards.study),
@@ -52,6 +44,7 @@ rule list_jobs:
         ledger="results/records/{study}.ledger.json",
     log:
         "results/logs/list_jobs/{study}.log",
+    localrule: True
     params:
         code=hash_script("list_jobs"),
     shell:
@@ -76,6 +69,7 @@ rule make_tables:
         expand("results/tables/{{study}}/{table}.tsv", table=tables.list_common()),
     log:
         "results/logs/make_tables/{study}.log",
+    localrule: True
     params:
         code=training.table_code(tables.list_common(), uses_metric=True),
         # The table of the decision says why there is none.
@@ -176,6 +170,7 @@ rule merge_tables:
         ],
     log:
         "results/logs/merge_tables.log",
+    localrule: True
     params:
         code=hash_script("merge_tables"),
         tables=tables.list_merged(),
@@ -224,6 +219,7 @@ rule answer_question:
         batch_script=["results/tables/{study}/run.sbatch"] if PLAN.machine.submits else [],
     log:
         "results/logs/answer_question/{study}.log",
+    localrule: True
     params:
         code=hash_script("answer_question"),
         templates=hash_templates(
@@ -317,6 +313,7 @@ rule merge_answers:
         markdown="results/tables/answer.md",
     log:
         "results/logs/merge_answers.log",
+    localrule: True
     params:
         code=hash_script("merge_answers"),
         templates=hash_templates("answer.jinja", "bill.jinja"),

@@ -18,16 +18,13 @@ scheduled job.
 from howmanygpus.invocation import plans
 
 
-localrules:
-    plan_runs,
-
-
 rule plan_runs:
     """Write the plan of a study. Snakemake's process made it when the call began."""
     output:
         plan="results/plans/{study}.json",
     log:
         "results/logs/plan_runs/{study}.log",
+    localrule: True
     params:
         code=hash_script("write_planned"),
         digest=lambda wildcards: plans.hash_plan(PLAN, wildcards.study),

@@ -11,12 +11,6 @@ If a published file cannot be fetched, a call of Snakemake ends before it starts
 """
 
 
-localrules:
-    fetch_weights,
-    convert_weights,
-    adapt_weights,
-
-
 rule fetch_weights:
     output:
         record="results/weights/imagenet/{model}.published.json",
@@ -25,6 +19,7 @@ rule fetch_weights:
     wildcard_constraints:
         model=weights.match_models(),
     priority: BEFORE_RUNS
+    localrule: True
     params:
         name=weights.published_file,
         place=weights.place,
@@ -52,6 +47,7 @@ rule convert_weights:
     wildcard_constraints:
         model=weights.match_models(),
     priority: BEFORE_RUNS
+    localrule: True
     params:
         code=weights.conversion,
     shell:
@@ -80,6 +76,7 @@ rule adapt_weights:
     log:
         f"results/logs/adapt_weights/{DRAWN_WEIGHTS}_{{start}}.log",
     priority: BEFORE_RUNS
+    localrule: True
     params:
         code=hash_script("adapt_weights"),
         given=weights.given,

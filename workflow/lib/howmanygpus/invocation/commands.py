@@ -8,6 +8,7 @@ place of the code is therefore the value of a name, and moving code or results r
 import shlex
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from howmanygpus.clone import LIBRARY, SCRIPTS
@@ -32,9 +33,14 @@ class Command(str):
     __hash__ = str.__hash__
 
 
-def begin_command() -> str:
-    """Return what stands before the name of a script: the Python that runs Snakemake, with the workflow's library."""
+def begin_command(place: Path = Path()) -> str:
+    """Return what stands before the name of a script: the Python that runs Snakemake, with the workflow's library.
+
+    place: folder in which the steps run, see invocation.modules.
+    """
     library, python, scripts = map(shlex.quote, (str(LIBRARY), sys.executable, str(SCRIPTS)))
+    if place != Path():
+        scripts = f"{scripts}/in_folder.py {shlex.quote(str(place))} {scripts}"
     if has_own_snakemake():
         return f"PYTHONPATH={library} {python} {scripts}"
     return f'{OF_SNAKEMAKE}="$PYTHONPATH" PYTHONPATH={library}:"$PYTHONPATH" {python} {scripts}'
