@@ -6,12 +6,14 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
 
 from howmanygpus.invocation.commands import EARLIER, NAME
+from howmanygpus.surroundings.version import VERSION
 from project import ODD_FOLDER, Project, study
 
 SUMMARY = re.compile(r"^  (\w+(?: \w+)*) {2,}\d", re.MULTILINE)
@@ -71,7 +73,14 @@ def test_the_same_call_from_that_folder_has_nothing_to_do(code, results):
 
 def test_a_report_is_written_there(code, results):
     call(results, *list_options(code), "--configfile", "mine.yaml", "--report", "report.zip")
-    assert (results / "report.zip").exists()
+    with zipfile.ZipFile(results / "report.zip") as packed:
+        pages = [packed.read(name).decode(errors="replace") for name in packed.namelist()]
+    assert any(f"made by howmanygpus {VERSION}" in page for page in pages)
+
+
+def test_records_name_the_version_of_the_workflow(results):
+    records = [json.loads(path.read_text()) for path in results.glob("results/runs/**/run.json")]
+    assert [record["workflow_version"] for record in records] == [VERSION]
 
 
 def test_moved_code_and_moved_results_rerun_nothing(code, results, tmp_path):

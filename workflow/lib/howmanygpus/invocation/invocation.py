@@ -53,6 +53,7 @@ from howmanygpus.study.invalidation.pins import use_existing
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.published import describe_sources
 from howmanygpus.surroundings.secrets import hide_everywhere
+from howmanygpus.surroundings.version import VERSION
 
 
 def in_place(method: Callable[["Invocation"], None]) -> Callable[["Invocation"], None]:
@@ -141,6 +142,7 @@ class Invocation:
     def _describe(self, config: dict) -> None:
         """Add what the report shows: it begins with the answers, and describes the method by the whole config."""
         config |= read_first_page(self.plan.studies, sys.argv)
+        config["workflow_version"] = VERSION
         config["concurrency"] = describe_concurrency(self.machine)
         config["studies"] = {name: hide_everywhere(study.config) for name, study in self.plan.studies.items()}
         config["sources"] = {name: describe_sources(study.config) for name, study in self.plan.studies.items()}

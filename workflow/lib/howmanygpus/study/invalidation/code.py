@@ -29,6 +29,7 @@ UNMEASURED = (
     "measure.host.variables",
     # How a run's record is checked, what is hidden in records and logs, and what a waiting run says.
     "surroundings.secrets",
+    "surroundings.version",
     "measure.host.stderr_log",
     "measure.host.messages",
     "measure.schema",
