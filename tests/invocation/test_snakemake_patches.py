@@ -36,6 +36,12 @@ def test_an_untested_snakemake_is_refused_with_the_range_and_the_remedy(monkeypa
     assert "10.1.0" in words and f"pip install 'snakemake{versions.TESTED['snakemake']}'" in words
 
 
+def test_a_python_without_what_the_steps_need_is_refused_with_the_remedy(monkeypatch):
+    monkeypatch.setattr(versions, "NEEDED", (*versions.NEEDED, "absent_here"))
+    words = versions.find_unfit()
+    assert "has no absent_here" in words and "pip install -r" in words and "requirements.txt" in words
+
+
 def test_an_untested_plugin_is_named_with_the_remedy(monkeypatch):
     assert versions.list_untested() == []
     installed, package = versions.version, "snakemake-executor-plugin-slurm"

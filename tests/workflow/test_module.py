@@ -1,6 +1,7 @@
 """Another workflow uses this one as a module: with other names, in a folder of its own, and with its own config."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -44,11 +45,31 @@ def call(folder, *arguments, expect=0):
     return printed
 
 
+DEPLOYED = """
+configfile: "config/config.yaml"
+
+module clone:
+    snakefile:
+        "workflow/Snakefile"
+    config:
+        config
+
+use rule * from clone
+"""
+"""The Snakefile that snakedeploy writes for a local repository. The path of the module is wrong (snakedeploy 0.17.1)."""
+
+
 @pytest.fixture(scope="module")
-def importing(tmp_path_factory) -> Path:
-    """Return the folder of a workflow that has drawn a figure from the table of its module."""
+def code(tmp_path_factory) -> Project:
     code = Project(tmp_path_factory.mktemp("code") / "clone", fakes=["sleeping"])
     code.leave_figures_blank()
+    code.write_config(small=study(frameworks=["sleeping"], num_gpus=[1, 2]))
+    return code
+
+
+@pytest.fixture(scope="module")
+def importing(code, tmp_path_factory) -> Path:
+    """Return the folder of a workflow that has drawn a figure from the table of its module."""
     folder = tmp_path_factory.mktemp("importing")
     (folder / "Snakefile").write_text(SNAKEFILE.format(snakefile=code.folder / "workflow" / "Snakefile"))
     small = study(frameworks=["sleeping"], num_gpus=[1, 2])
@@ -107,3 +128,32 @@ def test_a_replaced_prefix_is_refused_with_the_remedy(importing, tmp_path):
     (tmp_path / "config.yaml").write_text((importing / "config.yaml").read_text())
     printed = call(tmp_path, "--dry-run", expect=1)
     assert "replace_prefix" in printed and "others/runs" in printed and "use `prefix`" in printed
+
+
+def copy_by_hand(code: Project, folder: Path) -> None:
+    """Write what snakedeploy writes."""
+    for name in ("config", "profiles"):
+        shutil.copytree(code.folder / name, folder / name)
+    (folder / "workflow").mkdir()
+    (folder / "workflow" / "Snakefile").write_text(DEPLOYED)
+
+
+def deploy(code: Project, folder: Path) -> None:
+    if not shutil.which("snakedeploy"):
+        pytest.skip("snakedeploy is not installed: pip install snakedeploy")
+    command = ["snakedeploy", "deploy-workflow", str(code.folder), str(folder), "--branch", "main"]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("write", [copy_by_hand, deploy])
+def test_a_deployed_workflow_plans_with_the_copied_config_and_profile(code, tmp_path, write):
+    write(code, tmp_path)
+    snakefile = tmp_path / "workflow" / "Snakefile"
+    text = snakefile.read_text()
+    assert '"workflow/Snakefile"' in text
+    snakefile.write_text(text.replace('"workflow/Snakefile"', f'"{code.folder}/workflow/Snakefile"'))
+    (tmp_path / "profiles" / "local" / "machine.yaml").write_text("devices: {cpu: {unheard_of: 1}}\n")
+    assert "unheard_of" in call(tmp_path, "--profile", "profiles/local", "--dry-run", expect=1)
+    (tmp_path / "profiles" / "local" / "machine.yaml").write_text("devices: {cpu: {cores_per_device: 1}}\n")
+    printed = call(tmp_path, "--profile", "profiles/local", "--dry-run")
+    assert len(re.findall(r"^rule train:|^localrule train:", printed, re.MULTILINE)) == 2 and "rule all:" in printed

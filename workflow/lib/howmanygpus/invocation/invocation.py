@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import chdir
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 from snakemake.exceptions import WorkflowError
@@ -78,6 +79,9 @@ class Invocation:
         self._is_module, self.place = modules.is_module(workflow), modules.find_place(workflow)
         self.place.mkdir(parents=True, exist_ok=True)
         RuleFunctions.root = ProductRules.root = self.place
+        self._start = passes.find_start()
+        if self.place != Path():
+            self._start = self._start.resolve()
         self._is_dry_run = workflow.output_settings.dryrun
         self._shortages: list[str] = []
         self._progress = None if self._is_module else adopting.adopt(workflow, logger)
@@ -132,7 +136,7 @@ class Invocation:
             if not self._is_job:
                 check_cache()
             packed = config.get("packed", False)
-            machine = read_machine(resolve_machine_file(config.get("machine"), sys.argv, passes.find_start()), packed)
+            machine = read_machine(resolve_machine_file(config.get("machine"), sys.argv, self._start), packed)
             use_existing(machine.environments)
             return machine, Plan(config, machine)
         except (CacheError, ConfigError, InUseError, OlderResultsError) as error:

@@ -7,24 +7,38 @@ Snakemake outside of the tested range is refused. Such a version of the SLURM pl
 
 import functools
 import inspect
+import shlex
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
 from snakemake_interface_common.exceptions import WorkflowError
 
+from howmanygpus.clone import CLONE
+
 TESTED = {"snakemake": ">=9.23,<9.28", "snakemake-executor-plugin-slurm": "~=2.8.0"}
 """Versions that the tests passed with, as pip writes them."""
+NEEDED = ("filelock", "jinja2", "jsonschema", "numpy", "pandas", "psutil", "safetensors", "yaml")
+"""Modules that every study needs; requirements.txt lists what some do besides."""
 MARK = "_patched_by_howmanygpus"
 """Attribute of our functions that have replaced another."""
-REMEDY = "install the versions that envs/workflow.txt pins (`make .venv/installed` does)"
+REMEDY = (
+    "install what requirements.txt lists, or the versions that envs/workflow.txt pins (`make .venv/installed` does)"
+)
 
 
 def find_unfit() -> str:
-    """Return why the Snakemake that runs cannot run the workflow; empty if it can."""
+    """Return why the Snakemake that runs, or its Python, cannot run the workflow; empty if it can."""
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        listed = shlex.quote(str(CLONE / "requirements.txt"))
+        return (
+            f"{sys.executable} has no {', '.join(missing)}, and the workflow's steps run in the Python of Snakemake; "
+            f"`{sys.executable} -m pip install -r {listed}` installs what they need"
+        )
     installed, fit = version("snakemake"), TESTED["snakemake"]
     if SpecifierSet(fit).contains(installed, prereleases=True):
         return ""
