@@ -116,6 +116,25 @@ def test_results_of_a_workflow_that_ran_in_its_own_folder_only_are_taken(code, r
     assert ("runs" in stages) == runs_again and bool(stages) == runs_again
 
 
+def test_two_calls_in_two_folders_at_once_build_one_environment(code, tmp_path):
+    cache, folders = tmp_path / "cache", [tmp_path / "one", tmp_path / "other"]
+    environment = Project.environment(None) | {"HOWMANYGPUS_CACHE": str(cache)}
+    command = [sys.executable, "-m", "snakemake", *map(str, list_options(code)), "--until", "build_environment"]
+    started = []
+    for folder in folders:
+        folder.mkdir()
+        small = study(frameworks=["sleeping"], num_gpus=[1])
+        (folder / "mine.yaml").write_text(yaml.safe_dump({"studies": {"small": small}}))
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        started.append(subprocess.Popen([*command, "--configfile", "mine.yaml"], cwd=folder, env=environment, **pipes))
+    for process in started:
+        printed, _ = process.communicate(timeout=600)
+        assert process.returncode == 0, printed[-3000:]
+    records = [json.loads(next(folder.glob("results/environments/fake-cpu-*.json")).read_text()) for folder in folders]
+    assert records[0] == records[1] and Path(records[0]["python"]).is_relative_to(cache)
+    assert len([path for path in (cache / "environments").glob("fake-cpu*") if path.is_dir()]) == 1
+
+
 def test_a_folder_without_a_config_gets_that_of_the_workflow(code, tmp_path):
     printed = call(tmp_path, *list_options(code), "--dry-run")
     assert "digits" in printed and list_stages(printed)

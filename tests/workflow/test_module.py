@@ -56,7 +56,7 @@ module clone:
 
 use rule * from clone
 """
-"""The Snakefile that snakedeploy writes for a local repository. The path of the module is wrong (snakedeploy 0.17.1)."""
+"""The Snakefile that snakedeploy 0.17.1 writes for a local repository, with a path that needs the clone's before it."""
 
 
 @pytest.fixture(scope="module")
