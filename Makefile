@@ -78,7 +78,7 @@ test-all: test
 check: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 check: $(TESTABLE)
 	@# As modules: a script names the Python of the clone that installed it, which may be gone.
-	ruff check . && ruff format --check . && python -m snakefmt --check Snakefile workflow/rules
+	ruff check . && ruff format --check . && python -m snakefmt --check Snakefile workflow/Snakefile workflow/rules
 	PYTHONPATH=workflow/lib python -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 	python -m mypy
 	python workflow/scripts/lint_rules.py

@@ -77,7 +77,7 @@ from pathlib import Path
 from howmanygpus.invocation import passes
 
 print("started")
-passes.leave_shell_behind(Path(sys.prefix))
+passes.leave_shell_behind()
 print([os.environ.get(name) for name in ("PYTHONIOENCODING", "PYTHONPATH", "PYTHONUTF8")])
 """
 

@@ -5,12 +5,14 @@ import re
 
 import pytest
 import snakemake.api  # noqa: F401  (snakemake.dag cannot be imported before it)
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from snakemake import report
 from snakemake.dag import DAG
 from snakemake_interface_common.exceptions import WorkflowError
 
 from howmanygpus.invocation import executor, failing, interrupting, job_states, patches, versions
+from howmanygpus.site.environments.pins import read_requirements
 from project import ROOT
 
 PATCHES = [(DAG, "bfs"), (DAG, "update_needrun"), (report, "auto_report")]
@@ -27,17 +29,41 @@ def upstream(monkeypatch):
         monkeypatch.setattr(owner, name, function)
 
 
-@pytest.mark.parametrize("package", versions.TESTED)
-def test_an_untested_version_is_named_with_the_remedy(monkeypatch, package):
+def test_an_untested_snakemake_is_refused_with_the_range_and_the_remedy(monkeypatch):
+    assert versions.find_unfit() == ""
+    monkeypatch.setattr(versions, "version", lambda each: "10.1.0")
+    words = versions.find_unfit()
+    assert "10.1.0" in words and f"pip install 'snakemake{versions.TESTED['snakemake']}'" in words
+
+
+def test_a_python_without_what_the_steps_need_is_refused_with_the_remedy(monkeypatch):
+    monkeypatch.setattr(versions, "NEEDED", (*versions.NEEDED, "absent_here"))
+    words = versions.find_unfit()
+    assert "has no absent_here" in words and "pip install -r" in words and "requirements.txt" in words
+
+
+def test_an_untested_plugin_is_named_with_the_remedy(monkeypatch):
     assert versions.list_untested() == []
-    installed = versions.version
+    installed, package = versions.version, "snakemake-executor-plugin-slurm"
     monkeypatch.setattr(versions, "version", lambda each: "10.1.0" if each == package else installed(each))
     (words,) = versions.list_untested()
     assert f"{package} 10.1.0" in words and versions.TESTED[package] in words and "envs/workflow.txt" in words
 
 
+def read_pins() -> dict[str, str]:
+    return dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "envs" / "workflow.txt").read_text(), flags=re.MULTILINE))
+
+
+def test_the_requirements_of_a_site_have_the_tested_ranges_and_fit_the_pins():
+    asked = {each.name: each.specifier for each in map(Requirement, read_requirements(ROOT / "requirements.txt"))}
+    for package, tested in versions.TESTED.items():
+        assert asked[package] == SpecifierSet(tested)
+    pins = read_pins()
+    assert asked.keys() == pins.keys() and not [name for name, pin in pins.items() if pin not in asked[name]]
+
+
 def test_the_pinned_versions_are_tested_ones():
-    pins = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "envs" / "workflow.txt").read_text(), flags=re.MULTILINE))
+    pins = read_pins()
     for package, tested in versions.TESTED.items():
         assert SpecifierSet(tested).contains(pins[package])
 

@@ -13,7 +13,7 @@ import pytest
 from howmanygpus.measure.models.initialization import draw_weights
 from howmanygpus.measure.models.small_cnn.parameters import parameters
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.study.invalidation.code import UNMEASURED, collect_training_code, module_file
+from howmanygpus.study.invalidation.code import LIBRARY, UNMEASURED, collect_training_code, module_file
 from howmanygpus.study.invalidation.syntax import read_code
 from measure.asked import (
     AHEAD,
@@ -194,8 +194,8 @@ def test_the_best_tier_is_another_path_and_the_record_shows_it(run, framework):
 @pytest.mark.parametrize(("framework", "num_gpus"), LARGEST)
 def test_all_code_that_ran_is_an_input_of_the_run(run, framework, num_gpus, monkeypatch):
     monkeypatch.chdir(ROOT)
-    executed = {f"workflow/lib/{path}" for path in run(framework, num_gpus, **AHEAD).record["code"]}
-    frameworks, entry = "workflow/lib/howmanygpus/measure/frameworks", FRAMEWORKS[framework]
+    executed = {f"{LIBRARY}/{path}" for path in run(framework, num_gpus, **AHEAD).record["code"]}
+    frameworks, entry = f"{LIBRARY}/howmanygpus/measure/frameworks", FRAMEWORKS[framework]
     assert f"{frameworks}/{entry.family}/{entry.strategy}.py" in executed
     assert f"{frameworks}/{entry.family}/layers/conv.py" in executed
     unmeasured = {str(module_file(name)) for name in UNMEASURED}

@@ -17,7 +17,7 @@ from howmanygpus.measure.input.batches import TrainingBatches
 from howmanygpus.measure.input.prepared import open_data
 from howmanygpus.measure.spec import RunSpec
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.study.invalidation.code import UNMEASURED, collect_training_code, module_file
+from howmanygpus.study.invalidation.code import LIBRARY, UNMEASURED, collect_training_code, module_file
 from howmanygpus.study.invalidation.syntax import read_code
 from howmanygpus.study.loaders import NATIVE_LOADERS
 from measure.launching import write_data
@@ -174,8 +174,8 @@ def test_a_run_trains_alike_with_native_and_shared_loader(train_once, monkeypatc
         assert np.allclose(native.final_weights[name], expected, rtol=1e-3, atol=1e-5), name
     for name, expected in with_the_shared_one.predictions.items():
         assert np.allclose(native.predictions[name], expected, rtol=1e-3), name
-    executed = {f"workflow/lib/{path}" for path in native.record["code"]}
-    assert f"workflow/lib/howmanygpus/measure/frameworks/{loader.replace('.', '/')}.py" in executed
+    executed = {f"{LIBRARY}/{path}" for path in native.record["code"]}
+    assert f"{LIBRARY}/howmanygpus/measure/frameworks/{loader.replace('.', '/')}.py" in executed
     unmeasured = {str(module_file(name)) for name in UNMEASURED}
-    empty = {path for path in executed if read_code(ROOT / path).is_empty}
+    empty = {path for path in executed if read_code(Path(path)).is_empty}
     assert executed - empty - unmeasured <= set(collect_training_code(framework, "small_cnn", "native"))

@@ -9,7 +9,7 @@ import pytest
 from howmanygpus.measure.loop.tracing import NUM_STEPS
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report.traces.reading import read_window
-from howmanygpus.study.invalidation.code import collect_training_code
+from howmanygpus.study.invalidation.code import LIBRARY, collect_training_code
 from measure.asked import LARGEST, LEARNING, TRACED
 from project import ROOT
 
@@ -54,9 +54,9 @@ def test_the_trace_of_a_framework_says_when_its_devices_were_busy(run, framework
 @pytest.mark.parametrize(("framework", "num_gpus"), LARGEST)
 def test_the_profiler_is_code_of_traced_runs_only(run, framework, num_gpus, monkeypatch):
     monkeypatch.chdir(ROOT)
-    profiler = f"workflow/lib/howmanygpus/measure/frameworks/{FRAMEWORKS[framework].family}/profiler.py"
+    profiler = f"{LIBRARY}/howmanygpus/measure/frameworks/{FRAMEWORKS[framework].family}/profiler.py"
     exists = Path(profiler).exists()
-    executed = {f"workflow/lib/{path}" for path in run(framework, num_gpus, **TRACED).record["code"]}
+    executed = {f"{LIBRARY}/{path}" for path in run(framework, num_gpus, **TRACED).record["code"]}
     assert (profiler in executed) == exists
     assert (profiler in collect_training_code(framework, "small_cnn", is_traced=True)) == exists
     assert profiler not in collect_training_code(framework, "small_cnn")

@@ -14,7 +14,6 @@ from howmanygpus.report.all_runs_figure import draw_svg
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.tables import timelines
 from howmanygpus.report.tables.scaling import compute_scaling
-from project import ROOT
 from records import make_attempt
 from specs import make_spec
 from stored import collect, plan_of, store_run
@@ -61,7 +60,7 @@ def made(results):
     write_table(results / "scaling.tsv", compute_scaling(runs, {"weak": [8]}, {}))
     scaling = read_table(results / "scaling.tsv")
     figure = draw_svg(scaling, all_runs.match_configurations(scaling, runs).tolist())
-    page.write_text(all_runs.render(facts, {"s": figure}, ROOT / "workflow" / "report"))
+    page.write_text(all_runs.render(facts, {"s": figure}))
     return page, rows
 
 

@@ -4,7 +4,6 @@ import shutil
 import sys
 import threading
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -59,7 +58,7 @@ def test_a_wheel_is_for_one_framework():
 
 def test_a_compiler_is_installed_for_the_cuda_that_has_one(monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert list_horovod_tools("horovod-pytorch-cuda13") == (HOROVOD_TOOLS, Path("envs/horovod.build-cuda13.txt"))
+    assert list_horovod_tools("horovod-pytorch-cuda13") == (HOROVOD_TOOLS, ROOT / "envs" / "horovod.build-cuda13.txt")
     others = ("horovod-tensorflow-cuda12", "horovod-pytorch-cpu")
     assert [list_horovod_tools(name) for name in others] == [(HOROVOD_TOOLS,), (HOROVOD_TOOLS,)]
 

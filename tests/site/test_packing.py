@@ -140,6 +140,6 @@ def test_options_of_sbatch_with_an_open_quote_are_refused_with_the_machine_file(
 def test_snakemake_replaces_the_shell_and_gets_its_arguments():
     script = write_script(Path("profiles/slurm/machine.yaml"), ["--configfile", "my study.yaml"])
     assert script.splitlines()[1] == (
-        "exec .venv/bin/snakemake --configfile 'my study.yaml' --profile profiles/local "
-        "--config machine=profiles/slurm/machine.yaml packed=true"
+        f"exec {sys.executable} -m snakemake --configfile 'my study.yaml' --snakefile {ROOT}/Snakefile "
+        f"--profile {ROOT}/profiles/local --config machine=profiles/slurm/machine.yaml packed=true"
     )

@@ -7,7 +7,14 @@ import pytest
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.launch.environment import build_environment
 from howmanygpus.measure.program.spec import ProgramSpec
-from howmanygpus.surroundings.environment import KEEP, LEFT_OUT, PASSIVE, build_surroundings, build_unmeasured
+from howmanygpus.surroundings.environment import (
+    KEEP,
+    LEFT_OUT,
+    OF_SNAKEMAKE,
+    PASSIVE,
+    build_surroundings,
+    build_unmeasured,
+)
 from shells import RUBBISH, TOKENS
 from specs import make_spec
 
@@ -33,6 +40,11 @@ def test_a_framework_gets_its_variables_and_the_others_are_named(shell, tier):
     assert found["KERAS_HOME"] == "/cache/keras"
     assert not {name for name, value in (RUBBISH | TOKENS).items() if found.get(name) == value}
     assert {*found[LEFT_OUT].split()} == {*RUBBISH, *TOKENS}
+
+
+def test_packages_of_a_sites_snakemake_are_for_the_steps_alone():
+    built = build_surroundings(NEEDED | {"PYTHONPATH": "/the/lib:/site/a:/site/b", OF_SNAKEMAKE: "/site/a:/site/b"})
+    assert built["PYTHONPATH"] == "/the/lib" and build_surroundings(built)["PYTHONPATH"] == "/the/lib"
 
 
 def test_images_left_out_twice_are_named_once():

@@ -15,7 +15,7 @@ def in_project(monkeypatch):
     monkeypatch.chdir(ROOT)
 
 
-LIBRARY = "workflow/lib/howmanygpus"
+LIBRARY = str(ROOT / "workflow" / "lib" / "howmanygpus")
 REPORTING = (
     "list_jobs",
     "write_planned",
@@ -214,13 +214,15 @@ def hash_package(tmp_path, monkeypatch):
     """Return a function that writes a package with changes, and returns the hash of the code of measure/start.py."""
 
     def write(changes, folder="measure"):
-        monkeypatch.chdir(tmp_path)
-        shutil.rmtree(tmp_path / code.LIBRARY, ignore_errors=True)
+        library = tmp_path / "lib"
+        for module in (code, syntax):
+            monkeypatch.setattr(module, "LIBRARY", library)
+        shutil.rmtree(library, ignore_errors=True)
         for path, text in PACKAGE.items():
             for old, new in changes.get(path, []):
                 assert old in text
                 text = text.replace(old, new)
-            file = tmp_path / code.LIBRARY / "howmanygpus" / path.replace("measure/", f"{folder}/")
+            file = library / "howmanygpus" / path.replace("measure/", f"{folder}/")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(
                 textwrap.dedent(text).replace("howmanygpus.measure", f"howmanygpus.{folder.replace('/', '.')}")

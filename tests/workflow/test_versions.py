@@ -1,4 +1,4 @@
-"""A Snakemake that a site has does the same as the one of `.venv`: several passes, a crashed run, and its reason."""
+"""The oldest, a later and the pinned Snakemake do the same; other versions than the tested ones are refused."""
 
 import re
 import subprocess
@@ -7,45 +7,34 @@ import sys
 import pytest
 
 from forking import STARTED_BY_USERS
+from howmanygpus.invocation.versions import TESTED
 from howmanygpus.site.environments.build import build_environment
+from howmanygpus.site.environments.pins import read_requirements
 from project import ROOT, RUNS, study
 
 PINNED = re.search(r"^snakemake==(\S+)", (ROOT / "envs" / "workflow.txt").read_text(), re.MULTILINE)[1]
+OLDEST = re.match(r">=(\d+\.\d+)", TESTED["snakemake"])[1] + ".0"
+VERSIONS = (OLDEST, "9.25.2", PINNED)
+SHORT_TESTS = [
+    *("tests/invocation/test_snakemake_patches.py", "tests/invocation/test_passes.py"),
+    *("tests/invocation/test_starting.py", "tests/invocation/test_failing.py", "tests/invocation/progress"),
+]
 
 
-@pytest.fixture(scope="module")
-def released() -> list[tuple[int, ...]]:
-    """Return the versions of Snakemake that the index has, the newest first."""
-    command = [sys.executable, "-m", "pip", "index", "versions", "snakemake"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False)
+@pytest.fixture(scope="module", params=VERSIONS)
+def python(request, tmp_path_factory) -> str:
+    """Return a Python with a version of Snakemake, what requirements.txt lists, and pytest."""
+    listed = subprocess.run([sys.executable, "-m", "pip", "index", "versions", "snakemake"], capture_output=True)
     if listed.returncode:
-        pytest.skip(f"the index cannot be asked for versions: {listed.stderr.strip().splitlines()[-1]}")
-    numbers = re.search("Available versions: (.*)", listed.stdout)[1].split(", ")
-    return sorted((tuple(map(int, each.split("."))) for each in numbers), reverse=True)
+        pytest.skip("the index cannot be asked for versions of Snakemake")
+    tools = [line for line in read_requirements(ROOT / "envs" / "development.txt") if line.startswith("pytest")]
+    pins = tmp_path_factory.mktemp("site") / "site.txt"
+    needed = [line for line in read_requirements(ROOT / "requirements.txt") if not line.startswith("snakemake>")]
+    pins.write_text("\n".join([f"snakemake=={request.param}", *needed, *tools]))
+    return build_environment("snakemake", [pins])["python"]
 
 
-def choose(released: list[tuple[int, ...]], which: str) -> str:
-    """Return a version: the last one of the pinned minor version, the last one before, or the newest."""
-    pinned = tuple(map(int, PINNED.split(".")[:2]))
-    same, before = (
-        [each for each in released if each[:2] == minor] for minor in (pinned, _find_before(released, pinned))
-    )
-    chosen = {"pinned": same, "before": before, "newest": released}[which][0]
-    if which == "newest" and chosen == same[0]:
-        pytest.skip(f"the newest version, {'.'.join(map(str, chosen))}, is of the pinned minor version")
-    return ".".join(map(str, chosen))
-
-
-def _find_before(released: list[tuple[int, ...]], minor: tuple[int, ...]) -> tuple[int, ...]:
-    return next(each[:2] for each in released if each[:2] < minor)
-
-
-@pytest.mark.parametrize("which", ["pinned", "before", "newest"])
-def test_a_study_runs_with_a_snakemake_of_the_site(project, prepared, tmp_path, released, which):
-    version = choose(released, which)
-    pins = tmp_path / "site.txt"
-    pins.write_text(f"snakemake=={version}\n")
-    python = build_environment("snakemake", [pins])["python"]
+def test_a_study_runs_in_several_passes_with_a_crash_and_its_reason(project, prepared, python):
     project.take_prepared(prepared)
     project.behave(sleeping__base__gpus1_="crash")
     project.write_config(small=study(num_gpus="auto", stop_below_efficiency=0.1))
@@ -58,3 +47,16 @@ def test_a_study_runs_with_a_snakemake_of_the_site(project, prepared, tmp_path, 
     assert "gpus1" in last and "crashed: RuntimeError: the fake backend was told to crash" in last
     completed = {path.split("/")[1] + path[path.index("_gpus") :].split("_")[1] for path in project.read_records()}
     assert {"dozinggpus1", "dozinggpus2"} <= completed and not any("sleeping" in each for each in completed)
+
+
+def test_the_short_tests_of_the_invocation_pass(python, tmp_path):
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'tests'}"]
+    tested = subprocess.run([*command, *SHORT_TESTS], cwd=ROOT, capture_output=True, text=True)
+    assert tested.returncode == 0, tested.stdout[-3000:] + tested.stderr[-1000:]
+
+
+def test_another_version_is_refused_with_the_range(project):
+    project.edit("workflow/lib/howmanygpus/invocation/versions.py", '\nTESTED["snakemake"] = ">=7,<8"\n')
+    printed = project.snakemake("--dry-run", expect=1)
+    message = printed.splitlines()[-1]
+    assert PINNED in message and ">=7,<8" in message and "pip install 'snakemake>=7,<8'" in message

@@ -6,8 +6,8 @@ The logic is in workflow/lib/howmanygpus/. This file connects it to Snakemake.
 
 from snakemake.logging import logger
 
-from howmanygpus.invocation import deciding
-from howmanygpus.study.invalidation.code import hash_script
+from howmanygpus.invocation import commands, deciding
+from howmanygpus.study.invalidation.code import hash_script, hash_templates
 from howmanygpus.study.invalidation.pins import environment_record
 from howmanygpus.invocation.rules.weights import DOWNLOADS
 from howmanygpus.report import figures, tables
@@ -16,6 +16,9 @@ from howmanygpus.invocation.invocation import Invocation
 
 invocation = Invocation(workflow, config, logger)
 PLAN = invocation.plan
+HOWMANYGPUS = commands.begin_command(invocation.place)
+# Snakemake prints a module's commands with the names of the workflow that imports it.
+workflow.modifier_stack[0].globals[commands.NAME] = HOWMANYGPUS
 training, parity, largest = invocation.training, invocation.parity, invocation.largest
 data, weights, own_models = invocation.data, invocation.weights, invocation.own_models
 cluster, environments, products = invocation.cluster, invocation.environments, invocation.products

@@ -1,5 +1,6 @@
 """
-Read the config: the files of --configfile, or config/config.yaml without any, and --config over them.
+Find the library and read the config: the files of --configfile, or config/config.yaml without any, and --config over
+them. Without a file of this name in the folder of the call, the one of the workflow is read.
 
 If a key is given twice in one file, Snakemake takes the last value, so the files themselves are checked first.
 """
@@ -15,37 +16,47 @@ from snakemake.utils import update_config
 gc.freeze()
 gc.set_threshold(100_000, 50, 100)
 
-CLONE = Path(str(workflow.current_basedir)).resolve().parents[1]
+LIBRARY = Path(str(workflow.current_basedir)).resolve().parent / "lib"
 
-if Path(workflow.basedir).resolve() != CLONE:
-    sys.exit(f"snakemake: the workflow in {CLONE} cannot be a module of another one; call it there: `cd {CLONE}` first")
-if Path.cwd().resolve() != CLONE:
+if not LIBRARY.is_dir():
     sys.exit(
-        f"snakemake: the workflow keeps its results and its .venv in {CLONE}, and was called in {Path.cwd()}; "
-        f"`cd {CLONE}` first or give `--directory {CLONE}`, and the full paths of your files"
+        f"snakemake: {LIBRARY} does not exist: the rules need the library beside them, and Snakemake fetches no folders; "
+        "clone the repository, and give the path of its workflow/Snakefile"
     )
 
-sys.path.insert(0, str(CLONE / "workflow" / "lib"))
-# A Snakemake of the site may lack packages that the planner needs.
-sys.path.append(str(CLONE / f".venv/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"))
+sys.path.insert(0, str(LIBRARY))
 
-from howmanygpus.invocation.passes import leave_shell_behind
+from howmanygpus.invocation import versions
+
+if unfit := versions.find_unfit():
+    sys.exit(f"snakemake: {unfit}")
+
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.config.files import check_config_files
 from howmanygpus.config.schema import retype
+from howmanygpus.invocation import modules
+from howmanygpus.invocation.passes import leave_shell_behind
+from howmanygpus.clone import choose_file
 
-leave_shell_behind(CLONE / ".venv")
+leave_shell_behind()
+
+DEFAULT_CONFIG = choose_file("config/config.yaml")
+
+# A module gets its config, and the files and options of the call are those of the workflow that imports it.
+IS_MODULE = modules.is_module(workflow)
+modules.note_names(workflow)
 
 try:
-    check_config_files(workflow.configfiles or ["config/config.yaml"])
+    check_config_files([] if IS_MODULE else workflow.configfiles or [DEFAULT_CONFIG])
 except ConfigError as error:
     # A WorkflowError would name this file and line as if the workflow were wrong.
     sys.exit(f"snakemake: {error}")
 
 
-if not workflow.configfiles:
+if not (IS_MODULE or workflow.configfiles):
 
-    configfile: "config/config.yaml"
+    configfile: DEFAULT_CONFIG
 
 
-update_config(config, retype(workflow.config_settings.config))
+if not IS_MODULE:
+    update_config(config, retype(workflow.config_settings.config))

@@ -8,22 +8,19 @@ OUTPUTS  results/environments/{environment}-{pins_hash}.json (path of its Python
 """
 
 
-localrules:
-    fetch_wheels,
-
-
 rule fetch_wheels:
     output:
         record="results/environments/{environment}-{pins_hash}.wheels.json",
     log:
         "results/logs/fetch_wheels/{environment}-{pins_hash}.log",
+    localrule: True
     params:
         pins=environments.pins,
         tools=environments.horovod_tools,
         source=environments.horovod_source,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/fetch_wheels.py \
+        {HOWMANYGPUS}/fetch_wheels.py \
             --name {wildcards.environment:q} \
             --pins {params.pins:q} \
             --tools {params.tools:q} \
@@ -52,7 +49,7 @@ rule build_horovod:
         source=environments.horovod_source,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/build_horovod.py \
+        {HOWMANYGPUS}/build_horovod.py \
             --base {input.base:q} \
             --wheels {input.wheels:q} \
             --family {params.family} \
@@ -78,7 +75,7 @@ rule build_environment:
         existing=environments.existing,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/build_environment.py \
+        {HOWMANYGPUS}/build_environment.py \
             --name {wildcards.environment:q} \
             --pins {params.pins:q} \
             --existing {params.existing:q} \

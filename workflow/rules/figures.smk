@@ -38,7 +38,7 @@ for name, drawn in figures.list_together().items():
             folder=lambda wildcards, output: str(Path(output.svg[0]).parent),
         shell:
             r"""
-            PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/draw_figures.py \
+            {HOWMANYGPUS}/draw_figures.py \
                 --figures {params.figures:q} \
                 --tables {params.tables:q} \
                 --decision {input.decision:q} \
@@ -61,7 +61,7 @@ rule draw_run:
         finished=products.hash_record_of_run,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/draw_run.py \
+        {HOWMANYGPUS}/draw_run.py \
             --record {params.record:q} \
             --figure {output.figure:q} \
             >{log:q} 2>&1
@@ -74,8 +74,6 @@ rule write_all_runs:
         runs="results/tables/runs.tsv",
         scaling="results/tables/scaling.tsv",
         timelines=expand("results/tables/{study}/timelines.tsv", study=PLAN.studies),
-        template="workflow/report/all_runs.html.jinja",
-        included=expand("workflow/report/all_runs.{suffix}", suffix=["css", "js"]),
     output:
         page=report(
             "results/all_runs.html",
@@ -89,14 +87,13 @@ rule write_all_runs:
     localrule: True
     params:
         code=hash_script("write_all_runs"),
-        templates=subpath(input.template, parent=True),
+        parts=hash_templates("all_runs.html.jinja", "all_runs.css", "all_runs.js"),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_all_runs.py \
+        {HOWMANYGPUS}/write_all_runs.py \
             --runs {input.runs:q} \
             --scaling {input.scaling:q} \
             --timelines {input.timelines:q} \
-            --templates {params.templates:q} \
             --page {output.page:q} \
             >{log:q} 2>&1
         """

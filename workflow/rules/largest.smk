@@ -32,7 +32,7 @@ rule search_batch_size:
         launch=largest.launch,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/search_batch_size.py \
+        {HOWMANYGPUS}/search_batch_size.py \
             --request {params.request:q} \
             --studies {params.studies:q} \
             --launch {params.launch:q} \

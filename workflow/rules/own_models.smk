@@ -30,7 +30,7 @@ rule initialize_own_weights:
         model_file=own_models.file,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_module.py \
+        {HOWMANYGPUS}/run_module.py \
             --environment {input.environment:q} \
             --module measure.frameworks.initialize_own_model \
             --family {params.family} \
@@ -64,7 +64,7 @@ rule compute_own_reference:
         name=own_models.name,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_module.py \
+        {HOWMANYGPUS}/run_module.py \
             --environment {input.environment:q} \
             --module gate.own \
             --family {params.family} \

@@ -16,12 +16,6 @@ verdict.
 TASK_OF_NETWORK = f"{{model}}{{options}}_{IMAGES_AND_CLASSES}_{{batchnorm}}{{variation}}"
 
 
-localrules:
-    check_parity,
-    leave_unchecked,
-    write_parity_page,
-
-
 ruleorder: leave_unchecked > check_parity
 
 
@@ -44,7 +38,7 @@ rule compute_reference:
         model_folder=training.model_folder,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_module.py \
+        {HOWMANYGPUS}/run_module.py \
             --environment {input.environment:q} \
             --module gate.{params.module} \
             --model {wildcards.model:q} \
@@ -95,12 +89,13 @@ rule leave_unchecked:
         "results/logs/leave_unchecked/{unchecked}.log",
     wildcard_constraints:
         unchecked=parity.match_unchecked(),
+    localrule: True
     params:
         code=hash_script("leave_unchecked"),
         cell=parity.unchecked_request,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/leave_unchecked.py \
+        {HOWMANYGPUS}/leave_unchecked.py \
             --cell {params.cell:q} \
             --verdict {output.verdict:q} \
             >{log:q} 2>&1
@@ -135,7 +130,7 @@ rule observe_parity:
         placement=parity.placement,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/observe_parity.py \
+        {HOWMANYGPUS}/observe_parity.py \
             --request {params.request:q} \
             --defaults {params.defaults:q} \
             --layouts {params.layouts:q} \
@@ -162,6 +157,7 @@ rule check_parity:
     wildcard_constraints:
         task=parity.match_task(),
     priority: 1000000
+    localrule: True
     params:
         code=hash_script("check_parity"),
         cell=parity.request,
@@ -169,7 +165,7 @@ rule check_parity:
         layouts=parity.cell_layouts,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/check_parity.py \
+        {HOWMANYGPUS}/check_parity.py \
             --cell {params.cell:q} \
             --key {params.key:q} \
             --layouts {params.layouts} \
@@ -201,11 +197,12 @@ rule write_parity_page:
         ),
     log:
         "results/logs/write_parity_page.log",
+    localrule: True
     params:
         code=hash_script("write_parity_page"),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_parity_page.py \
+        {HOWMANYGPUS}/write_parity_page.py \
             --verdicts {input.verdicts:q} \
             --table {output.table:q} \
             --page {output.page:q} \

@@ -28,12 +28,6 @@ SAMPLE_IMAGES = 48
 """Number of images of a data set with which the preparation is measured."""
 
 
-localrules:
-    acquire,
-    draw_preparation,
-    initialize_weights,
-
-
 rule prepared:
     input:
         data.prepared(),
@@ -50,6 +44,7 @@ rule acquire:
     log:
         "results/logs/acquire/{dataset}.log",
     priority: BEFORE_THE_GATE
+    localrule: True
     params:
         code=data.code("acquire"),
         acquisition=data.described_acquisition,
@@ -58,7 +53,7 @@ rule acquire:
         folder=data.acquired_folder,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/acquire.py \
+        {HOWMANYGPUS}/acquire.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --downloads results/downloads \
@@ -87,7 +82,7 @@ rule prepare_arrays:
         folder=subpath(output.description, parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/prepare_arrays.py \
+        {HOWMANYGPUS}/prepare_arrays.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --acquired={params.acquired:q} \
@@ -114,7 +109,7 @@ rule prepare_shard:
         acquired=data.acquired_folder,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/prepare_shard.py \
+        {HOWMANYGPUS}/prepare_shard.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --acquired={params.acquired:q} \
@@ -150,7 +145,7 @@ rule merge_shards:
         folder=subpath(output.description, parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_shards.py \
+        {HOWMANYGPUS}/merge_shards.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --acquired={params.acquired:q} \
@@ -185,7 +180,7 @@ rule measure_preparation:
         num_images=SAMPLE_IMAGES,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/measure_preparation.py \
+        {HOWMANYGPUS}/measure_preparation.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --acquired={params.acquired:q} \
@@ -210,11 +205,12 @@ rule draw_preparation:
         png="results/preparation/{dataset}.png",
     log:
         "results/logs/draw_preparation/{dataset}.log",
+    localrule: True
     params:
         code=hash_script("draw_preparation"),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/draw_preparation.py \
+        {HOWMANYGPUS}/draw_preparation.py \
             --table {input.table:q} \
             --svg {output.svg:q} \
             --png {output.png:q} \
@@ -236,7 +232,7 @@ rule prepare_synthetic:
         folder=subpath(output.description, parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/prepare_arrays.py \
+        {HOWMANYGPUS}/prepare_arrays.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --random \
@@ -265,7 +261,7 @@ rule prepare_images:
         folder=subpath(output.description, parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/prepare_images.py \
+        {HOWMANYGPUS}/prepare_images.py \
             --arrays {params.arrays:q} \
             --form {wildcards.form} \
             --threads {threads} \
@@ -284,13 +280,14 @@ rule initialize_weights:
     log:
         f"results/logs/initialize_weights/{WEIGHTS_OF_NETWORK}.log",
     priority: BEFORE_RUNS
+    localrule: True
     params:
         code=training.weights_code,
         options=training.network_options,
         model_folder=training.model_folder,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/initialize_weights.py \
+        {HOWMANYGPUS}/initialize_weights.py \
             --model {wildcards.model:q} \
             --model-folder={params.model_folder:q} \
             --options {params.options:q} \

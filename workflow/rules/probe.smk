@@ -10,10 +10,6 @@ OUTPUTS  results/probe/{device}.json (findings on one node for each kind of devi
 """
 
 
-localrules:
-    tabulate_probes,
-
-
 rule probe_device:
     """Probe a node. The job fails if runs would not work there, and everything on the device waits for its record."""
     output:
@@ -31,7 +27,7 @@ rule probe_device:
         studies=products.studies_on_device,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/probe_device.py \
+        {HOWMANYGPUS}/probe_device.py \
             --device {wildcards.device:q} \
             --expected {params.expected:q} \
             --studies {params.studies:q} \
@@ -53,11 +49,12 @@ rule tabulate_probes:
         ),
     log:
         "results/logs/tabulate_probes.log",
+    localrule: True
     params:
         code=hash_script("tabulate_probes"),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/tabulate_probes.py \
+        {HOWMANYGPUS}/tabulate_probes.py \
             --records {input.records:q} \
             --probes {output.probes:q} \
             >{log:q} 2>&1
@@ -84,7 +81,7 @@ rule measure_allreduce:
         studies=products.studies_of_allreduce,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/measure_allreduce.py \
+        {HOWMANYGPUS}/measure_allreduce.py \
             --device {params.device:q} \
             --num-devices {wildcards.num_gpus} \
             --num-nodes {params.num_nodes} \
@@ -118,7 +115,7 @@ rule measure_gradient_allreduce:
         studies=products.studies_of_allreduce,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/measure_allreduce.py \
+        {HOWMANYGPUS}/measure_allreduce.py \
             --device {params.device:q} \
             --num-devices {wildcards.num_gpus} \
             --num-nodes {params.num_nodes} \

@@ -13,28 +13,20 @@ The table `runs` of a study has one row per planned run. Metrics are empty for r
 """
 
 
-localrules:
-    list_jobs,
-    make_tables,
-    merge_tables,
-    answer_question,
-    merge_answers,
-    write_decision,
-
-
 rule write_decision:
     """Say why runs of an adaptive study are not done. Snakemake's process decided it when the call began."""
     output:
         decision="results/decisions/{study}.json",
     log:
         "results/logs/write_decision/{study}.log",
+    localrule: True
     params:
         code=hash_script("write_planned"),
         digest=lambda wildcards: deciding.hash_decision(PLAN, wildcards.study),
         planned=lambda wildcards: deciding.find_file(wildcards.study),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_planned.py \
+        {HOWMANYGPUS}/write_planned.py \
             --planned {params.planned:q} \
             --record {output.decision:q} \
             >{log:q} 2>&1
@@ -52,11 +44,12 @@ rule list_jobs:
         ledger="results/records/{study}.ledger.json",
     log:
         "results/logs/list_jobs/{study}.log",
+    localrule: True
     params:
         code=hash_script("list_jobs"),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/list_jobs.py \
+        {HOWMANYGPUS}/list_jobs.py \
             --study {wildcards.study} \
             --ledger {output.ledger:q} \
             >{log:q} 2>&1
@@ -72,19 +65,20 @@ rule make_tables:
         allreduces=products.allreduces,
         ledger="results/records/{study}.ledger.json",
         decision=products.decision,
-        # The table of the decision says why there is none.
-        template="workflow/report/doubts.jinja",
     output:
         expand("results/tables/{{study}}/{table}.tsv", table=tables.list_common()),
     log:
         "results/logs/make_tables/{study}.log",
+    localrule: True
     params:
         code=training.table_code(tables.list_common(), uses_metric=True),
+        # The table of the decision says why there is none.
+        templates=hash_templates("doubts.jinja"),
         tables=tables.list_common(),
         folder=subpath(output[0], parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/make_tables.py \
+        {HOWMANYGPUS}/make_tables.py \
             --tables {params.tables:q} \
             --plan {input.plan:q} \
             --allreduces {input.allreduces:q} \
@@ -109,7 +103,6 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
             attempts=products.attempts if described.reads_results else [],
             allreduces=products.allreduces if described.reads_allreduces else [],
             ledger="results/records/{study}.ledger.json" if described.reads_ledger else [],
-            published=products.published if described.reads_published else [],
             decision=products.decision if described.reads_decision else [],
             searches=products.searches if described.reads_searches else [],
             failed_searches=products.failed_searches if described.reads_searches else [],
@@ -130,16 +123,17 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
         localrule: True
         params:
             code=training.table_code([table], described.uses_metric),
+            published=products.published if described.reads_published else [],
             table=table,
             folder=subpath(output.table, parent=True),
         shell:
             r"""
-            PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/make_tables.py \
+            {HOWMANYGPUS}/make_tables.py \
                 --tables {params.table} \
                 --plan {input.plan:q} \
                 --allreduces {input.allreduces:q} \
                 --ledger {input.ledger:q} \
-                --published {input.published:q} \
+                --published {params.published:q} \
                 --decision {input.decision:q} \
                 --searches {input.searches:q} \
                 --failed-searches {input.failed_searches:q} \
@@ -176,6 +170,7 @@ rule merge_tables:
         ],
     log:
         "results/logs/merge_tables.log",
+    localrule: True
     params:
         code=hash_script("merge_tables"),
         tables=tables.list_merged(),
@@ -183,7 +178,7 @@ rule merge_tables:
         folder=subpath(output[0], parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_tables.py \
+        {HOWMANYGPUS}/merge_tables.py \
             --tables {params.tables:q} \
             --studies {params.studies:q} \
             --folder {params.folder:q} \
@@ -195,10 +190,6 @@ rule answer_question:
     """Write the answer as facts and texts and, on a cluster, the batch script of the recommended configuration."""
     input:
         plan="results/plans/{study}.json",
-        templates=expand(
-            "workflow/report/{template}.jinja",
-            template=["answer", "answer_screen.txt", "answer.txt", "answer.md", "doubts"],
-        ),
         tables=expand(
             "results/tables/{{study}}/{table}.tsv",
             table=[
@@ -214,7 +205,6 @@ rule answer_question:
         ),
         decision=products.decision,
         batch_search=products.batch_search,
-        machine=[PLAN.machine.path] if PLAN.machine.submits else [],
     output:
         answer=report(
             "results/tables/{study}/answer.txt",
@@ -229,17 +219,22 @@ rule answer_question:
         batch_script=["results/tables/{study}/run.sbatch"] if PLAN.machine.submits else [],
     log:
         "results/logs/answer_question/{study}.log",
+    localrule: True
     params:
         code=hash_script("answer_question"),
+        templates=hash_templates(
+            "answer.jinja", "answer_screen.txt.jinja", "answer.txt.jinja", "answer.md.jinja", "doubts.jinja"
+        ),
+        machine=products.machine_file(),
         tables=subpath(output.answer, parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/answer_question.py \
+        {HOWMANYGPUS}/answer_question.py \
             --tables {params.tables:q} \
             --plan {input.plan:q} \
             --decision {input.decision:q} \
             --batch-search {input.batch_search:q} \
-            --machine {input.machine:q} \
+            --machine {params.machine:q} \
             --answers {output.answer:q} {output.markdown:q} \
             --facts {output.facts:q} \
             --result {output.result:q} \
@@ -268,7 +263,7 @@ rule write_run_script:
         launch=training.launch,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_run_script.py \
+        {HOWMANYGPUS}/write_run_script.py \
             --script {output.script:q} \
             --run {wildcards.run:q} \
             --requested {params.requested:q} \
@@ -290,7 +285,6 @@ rule propose:
         facts="results/tables/{study}/answer.json",
         batch_script=["results/tables/{study}/run.sbatch"] if PLAN.machine.submits else [],
         tables=expand("results/tables/{{study}}/{table}.tsv", table=["runs", "scaling", "utilisation"]),
-        templates=expand("workflow/report/proposal.{suffix}.jinja", suffix=["md", "tex", "txt"]),
     output:
         folder=directory("results/proposal/{study}"),
     log:
@@ -298,10 +292,11 @@ rule propose:
     localrule: True
     params:
         code=hash_script("write_proposal"),
+        templates=hash_templates("proposal.md.jinja", "proposal.tex.jinja", "proposal.txt.jinja"),
         tables=subpath(input.facts, parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_proposal.py \
+        {HOWMANYGPUS}/write_proposal.py \
             --tables {params.tables:q} \
             --plan {input.plan:q} \
             --folder {output.folder:q} \
@@ -313,18 +308,19 @@ rule merge_answers:
     input:
         answers=expand("results/tables/{study}/answer.{suffix}", study=PLAN.studies, suffix=["txt", "md"]),
         jobs="results/tables/jobs.tsv",
-        templates=expand("workflow/report/{template}.jinja", template=["answer", "bill"]),
     output:
         answer="results/tables/answer.txt",
         markdown="results/tables/answer.md",
     log:
         "results/logs/merge_answers.log",
+    localrule: True
     params:
         code=hash_script("merge_answers"),
+        templates=hash_templates("answer.jinja", "bill.jinja"),
         studies=[f"results/tables/{study}" for study in PLAN.studies],
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_answers.py \
+        {HOWMANYGPUS}/merge_answers.py \
             --studies {params.studies:q} \
             --jobs {input.jobs:q} \
             --answers {output:q} \

@@ -18,23 +18,20 @@ scheduled job.
 from howmanygpus.invocation import plans
 
 
-localrules:
-    plan_runs,
-
-
 rule plan_runs:
     """Write the plan of a study. Snakemake's process made it when the call began."""
     output:
         plan="results/plans/{study}.json",
     log:
         "results/logs/plan_runs/{study}.log",
+    localrule: True
     params:
         code=hash_script("write_planned"),
         digest=lambda wildcards: plans.hash_plan(PLAN, wildcards.study),
         planned=lambda wildcards: plans.find_file(wildcards.study),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_planned.py \
+        {HOWMANYGPUS}/write_planned.py \
             --planned {params.planned:q} \
             --record {output.plan:q} \
             >{log:q} 2>&1
@@ -63,7 +60,7 @@ rule train:
         launch=training.launch,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/train.py \
+        {HOWMANYGPUS}/train.py \
             --run {output.run:q} \
             --settings {params.settings:q} \
             --data {input.data:q} \

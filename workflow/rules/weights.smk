@@ -11,12 +11,6 @@ If a published file cannot be fetched, a call of Snakemake ends before it starts
 """
 
 
-localrules:
-    fetch_weights,
-    convert_weights,
-    adapt_weights,
-
-
 rule fetch_weights:
     output:
         record="results/weights/imagenet/{model}.published.json",
@@ -25,13 +19,14 @@ rule fetch_weights:
     wildcard_constraints:
         model=weights.match_models(),
     priority: BEFORE_RUNS
+    localrule: True
     params:
         name=weights.published_file,
         place=weights.place,
         downloads=DOWNLOADS,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/fetch_weights.py \
+        {HOWMANYGPUS}/fetch_weights.py \
             --name {params.name:q} \
             --place {params.place:q} \
             --downloads {params.downloads:q} \
@@ -52,11 +47,12 @@ rule convert_weights:
     wildcard_constraints:
         model=weights.match_models(),
     priority: BEFORE_RUNS
+    localrule: True
     params:
         code=weights.conversion,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_module.py \
+        {HOWMANYGPUS}/run_module.py \
             --environment {input.environment:q} \
             --module measure.frameworks.torch.published \
             --model {wildcards.model:q} \
@@ -80,12 +76,13 @@ rule adapt_weights:
     log:
         f"results/logs/adapt_weights/{DRAWN_WEIGHTS}_{{start}}.log",
     priority: BEFORE_RUNS
+    localrule: True
     params:
         code=hash_script("adapt_weights"),
         given=weights.given,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/adapt_weights.py \
+        {HOWMANYGPUS}/adapt_weights.py \
             --drawn {input.drawn:q} \
             --given {params.given:q} \
             --weights {output.weights:q} \

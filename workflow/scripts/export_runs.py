@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from howmanygpus.clone import LIBRARY, SCRIPTS
 from howmanygpus.config.errors import ConfigError, refuse_choice
 from howmanygpus.report.export import TOOLS
 from howmanygpus.report.export.records import make_records
@@ -60,7 +61,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch, "records.json")
         path.write_text(json.dumps(records, allow_nan=False))
-        command = [python, "workflow/scripts/write_export.py", "--to", arguments.to]
+        command = [python, str(SCRIPTS / "write_export.py"), "--to", arguments.to]
         ended = subprocess.run([*command, "--records", str(path), "--folder", str(folder)], env=make_variables(scratch))
     if ended.returncode:
         sys.exit(f"{arguments.to} could not write {folder}: see its message above")
@@ -71,7 +72,7 @@ def make_variables(scratch: str) -> dict[str, str]:
     """Return the variables of the tool's process: nothing that a user set for its library sends anything anywhere."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB_", "MLFLOW_"))}
     own = {f"WANDB_{name}": f"{scratch}/wandb" for name in ("CACHE_DIR", "CONFIG_DIR", "DATA_DIR")}
-    return kept | own | {"PYTHONPATH": "workflow/lib"}
+    return kept | own | {"PYTHONPATH": str(LIBRARY)}
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True, help="table of that name over all studies")
     parser.add_argument("--scaling", type=Path, required=True, help="table of that name over all studies")
     parser.add_argument("--timelines", type=Path, nargs="+", required=True, help="table of that name of each study")
-    parser.add_argument("--templates", type=Path, required=True, help="folder with the parts of the page")
     parser.add_argument("--page", type=Path, required=True, help="HTML file to write")
     arguments = parser.parse_args()
     runs, scaling = read_table(arguments.runs), read_table(arguments.scaling)
@@ -22,7 +21,7 @@ def main() -> None:
     rows = match_configurations(scaling, runs)
     figures = {study: draw_svg(own, rows[own.index].tolist()) for study, own in scaling.groupby("study", sort=False)}
     drawn = {study: figure for study, figure in figures.items() if figure}
-    write_text_atomic(arguments.page, render(facts, drawn, arguments.templates))
+    write_text_atomic(arguments.page, render(facts, drawn))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import argparse
 import json
 from pathlib import Path
 
+from howmanygpus.clone import SCRIPTS
 from howmanygpus.files import write_text_atomic
 from howmanygpus.paths import RUNS
 from howmanygpus.site.batch_script import make_run_script
@@ -26,7 +27,7 @@ def main() -> None:
     log, record = LOGS / f"{arguments.run}.log", f"{RUNS}/{arguments.run}/run.json"
     log.parent.mkdir(parents=True, exist_ok=True)
     limit = ["--time-limit-min", str(arguments.requested["limit_min"])]
-    command = ["workflow/scripts/train.py", "--run", record, *arguments.options, *limit]
+    command = [str(SCRIPTS / "train.py"), "--run", record, *arguments.options, *limit]
     text = make_run_script(arguments.run, arguments.requested, command, Path.cwd(), log)
     write_text_atomic(arguments.script, text)
 

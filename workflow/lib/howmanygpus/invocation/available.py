@@ -15,6 +15,7 @@ from typing import Any
 from howmanygpus.invocation.closing_message import AVAILABLE, repeat_call
 from howmanygpus.invocation.dry_run.reasons import RerunReasons, is_missing
 from howmanygpus.invocation.dry_run.summary import PRODUCTS, count, resolve_stage, shorten_list
+from howmanygpus.invocation.modules import find_own_name, give_name
 
 _FOUND: dict[str, dict[str, str]] = defaultdict(dict)
 """Why runs are stale, by study and path."""
@@ -22,7 +23,7 @@ _FOUND: dict[str, dict[str, str]] = defaultdict(dict)
 
 def builds_from_existing(workflow: Any) -> bool:
     """Return whether a call builds from what exists. It works once the targets are known. workflow: Snakemake's."""
-    return AVAILABLE in workflow.dag_settings.targets
+    return give_name(AVAILABLE) in workflow.dag_settings.targets
 
 
 def record_stale(dag: Any) -> list[str]:
@@ -42,7 +43,7 @@ def _list_rerun(dag: Any) -> dict[str, list[str]]:
     """Return the runs that exist and that a plan does again, by reason."""
     reasons, found = RerunReasons(dag, dag.workflow.persistence, is_forced=False), defaultdict(list)
     for job in dag.needrun_jobs(exclude_finished=False):
-        if job.rule.name == "train" and not is_missing(job):
+        if find_own_name(job.rule) == "train" and not is_missing(job):
             found[reasons.explain_run(job)].append(job.wildcards_dict["run"])
     return found
 
@@ -59,13 +60,13 @@ def refuse_report(dag: Any, command_line: list[str]) -> str:
     """
     persistence, targets = dag.workflow.persistence, dag.workflow.dag_settings.targets
     jobs = {job for job in dag.needrun_jobs(exclude_finished=False) if job.output}
-    jobs |= {job for job in dag.jobs if job.rule.name == "plan_runs" and persistence.params_changed(job)}
+    jobs |= {job for job in dag.jobs if find_own_name(job.rule) == "plan_runs" and persistence.params_changed(job)}
     if not jobs:
         return ""
     lines = ["--report: no report is written, because the results are not those of this config."]
     for reason, runs in _name_runs(_list_rerun(dag)):
         lines += [f"Runs that exist and would be done again, because {reason}:", *runs]
-    if missing := [job.wildcards_dict["run"] for job in jobs if job.rule.name == "train" and is_missing(job)]:
+    if missing := [job.wildcards_dict["run"] for job in jobs if find_own_name(job.rule) == "train" and is_missing(job)]:
         lines += ["Runs that are missing:", *shorten_list(sorted(missing))]
     lines += [f"Jobs to do: {', '.join(count(job.rule.name for job in jobs))}"]
     call = _drop_report(command_line)
@@ -93,11 +94,11 @@ def allow(dag: Any, makes_products: bool) -> None:
     stages = {rule: resolve_stage(rule) for rule in dag.workflow.rules}
     products = {rule.name for rule, stage in stages.items() if stage == PRODUCTS}
     others = {rule.name for rule, stage in stages.items() if stage not in (PRODUCTS, None)}
-    dag.rules_allowed_for_needrun = products | {AVAILABLE} if makes_products else others
+    dag.rules_allowed_for_needrun = products | {give_name(AVAILABLE)} if makes_products else others
     dag.forcerules = {rule for rule in dag.forcerules if rule.name in products}
     for job in dag.jobs:
         dag.reason(job).clear()
-        if job.rule.name == "plan_runs":
+        if find_own_name(job.rule) == "plan_runs":
             job._params = job._non_derived_params = None
 
 

@@ -2,8 +2,9 @@
 
 import shlex
 from collections.abc import Iterable
+from pathlib import Path
 
-AVAILABLE = "available"
+AVAILABLE, OF_CLONE = "available", ".venv/bin/snakemake"
 
 
 def repeat_call(target: str, command_line: list[str], targets: Iterable[str]) -> str:
@@ -11,7 +12,12 @@ def repeat_call(target: str, command_line: list[str], targets: Iterable[str]) ->
 
     target: empty for none. targets: those of the call, which are left out.
     """
-    return shlex.join([".venv/bin/snakemake", *filter(None, [target]), *_list_options(command_line, targets)])
+    return shlex.join([name_program(), *filter(None, [target]), *_list_options(command_line, targets)])
+
+
+def name_program() -> str:
+    """Return how users of this folder call Snakemake: a clone has its own."""
+    return OF_CLONE if Path(OF_CLONE).exists() else "snakemake"
 
 
 def _list_options(command_line: list[str], targets: Iterable[str]) -> list[str]:
@@ -29,7 +35,7 @@ def describe_success(made: Iterable[str], command_line: list[str], targets: Iter
         return ""
     targets = list(targets)
     options = _list_options(command_line, targets)
-    report = shlex.join([".venv/bin/snakemake", *targets, *options, "--report", "results/report.html"])
+    report = shlex.join([name_program(), *targets, *options, "--report", "results/report.html"])
     return f"The answer is in {answers[0]}, and as Markdown beside it. This writes the report: {report}"
 
 

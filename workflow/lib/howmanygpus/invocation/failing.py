@@ -41,6 +41,7 @@ from howmanygpus.files import atomic_path
 from howmanygpus.invocation.attempts import find_new_attempt, list_attempts, record_blocked
 from howmanygpus.invocation.disk import FULL, find_disk_full_message, list_folders, list_full_disks, read_end
 from howmanygpus.invocation.interrupting import stop_starting
+from howmanygpus.invocation.modules import find_own_name
 from howmanygpus.invocation.submitted_jobs import find_older
 
 NOT_STARTED = "This job has not started.\n"
@@ -65,7 +66,7 @@ def has_started(job: Any) -> bool:
 
 def name_run(job: Any) -> str:
     """Return the path of the run that a job of the rule `train` makes; empty for another job."""
-    return str(job.wildcards.run) if not job.is_group() and job.rule.name == "train" else ""
+    return str(job.wildcards.run) if not job.is_group() and find_own_name(job.rule) == "train" else ""
 
 
 def describe_run(job: Any) -> tuple[dict, dict[str, Path]]:

@@ -3,6 +3,9 @@
 import atexit
 import sys
 import uuid
+from collections.abc import Callable
+from contextlib import chdir
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from howmanygpus.invocation import (
     closing_message,
     deciding,
     interrupting,
+    modules,
     passes,
     patches,
     starting,
@@ -30,6 +34,7 @@ from howmanygpus.invocation.progress import adopting
 from howmanygpus.invocation.rules.cluster import ClusterRules
 from howmanygpus.invocation.rules.data import DataRules
 from howmanygpus.invocation.rules.environments import EnvironmentRules
+from howmanygpus.invocation.rules.functions import RuleFunctions
 from howmanygpus.invocation.rules.largest import LargestRules
 from howmanygpus.invocation.rules.parity import ParityRules
 from howmanygpus.invocation.rules.products import ProductRules
@@ -49,6 +54,18 @@ from howmanygpus.study.invalidation.pins import use_existing
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.published import describe_sources
 from howmanygpus.surroundings.secrets import hide_everywhere
+from howmanygpus.surroundings.version import VERSION
+
+
+def in_place(method: Callable[["Invocation"], None]) -> Callable[["Invocation"], None]:
+    """Return a method that Snakemake calls while no job runs, in the folder that holds `results/`."""
+
+    @wraps(method)
+    def call(self: "Invocation") -> None:
+        with chdir(self.place):
+            method(self)
+
+    return call
 
 
 class Invocation:
@@ -58,14 +75,24 @@ class Invocation:
     """
 
     def __init__(self, workflow: Any, config: dict, logger: Any):
-        if not Path(".venv/bin/python").exists():
-            raise WorkflowError(".venv: the Python of the workflow's steps is not there; run `make .venv/installed`")
         self._workflow, self._logger, self._is_job = workflow, logger, bool(workflow.remote_exec)
+        self._is_module, self.place = modules.is_module(workflow), modules.find_place(workflow)
+        self.place.mkdir(parents=True, exist_ok=True)
+        RuleFunctions.root = ProductRules.root = self.place
+        self._start = passes.find_start()
+        if self.place != Path():
+            self._start = self._start.resolve()
         self._is_dry_run = workflow.output_settings.dryrun
         self._shortages: list[str] = []
-        self._progress = adopting.adopt(workflow, logger)
+        self._progress = None if self._is_module else adopting.adopt(workflow, logger)
         self._failures = Failures(workflow, logger.error)
         self._fit_into_snakemake()
+        with chdir(self.place):
+            self._prepare(config)
+
+    def _prepare(self, config: dict) -> None:
+        """Plan, and make what the rules use."""
+        workflow = self._workflow
         self.machine, self.plan = self._plan(config)
         deciding.apply_decisions(self.plan, is_job=self._is_job)
         self._describe(config)
@@ -74,8 +101,8 @@ class Invocation:
             sys.exit("\n".join(f"snakemake: {message}" for message in wrong))
         if workflow.is_main_process:
             self._warn()
-        if self._is_dry_run:
-            summarize_dry_run(workflow, self.plan, logger)
+        if self._is_dry_run and not self._is_module:
+            summarize_dry_run(workflow, self.plan, self._logger)
         if not self._is_job:
             atexit.register(self.data.save_contents)
         if not (self._is_job or self._is_dry_run):
@@ -83,6 +110,9 @@ class Invocation:
                 raise WorkflowError("\n".join(full))
             # Tables are made from the records of attempts, so these are completed before Snakemake reads them.
             self._settle_attempts()
+            if self._is_module:
+                # Snakemake calls `onstart` of a module only if the other workflow's `onstart` does.
+                deciding.write_decisions(self.plan)
 
     def _fit_into_snakemake(self) -> None:
         patches.apply()
@@ -105,7 +135,8 @@ class Invocation:
             refuse_older_results()
             if not self._is_job:
                 check_cache()
-            machine = read_machine(resolve_machine_file(config.get("machine"), sys.argv), config.get("packed", False))
+            packed = config.get("packed", False)
+            machine = read_machine(resolve_machine_file(config.get("machine"), sys.argv, self._start), packed)
             use_existing(machine.environments)
             return machine, Plan(config, machine)
         except (CacheError, ConfigError, InUseError, OlderResultsError) as error:
@@ -115,6 +146,7 @@ class Invocation:
     def _describe(self, config: dict) -> None:
         """Add what the report shows: it begins with the answers, and describes the method by the whole config."""
         config |= read_first_page(self.plan.studies, sys.argv)
+        config["workflow_version"] = VERSION
         config["concurrency"] = describe_concurrency(self.machine)
         config["studies"] = {name: hide_everywhere(study.config) for name, study in self.plan.studies.items()}
         config["sources"] = {name: describe_sources(study.config) for name, study in self.plan.studies.items()}
@@ -124,9 +156,12 @@ class Invocation:
         plan, workflow = self.plan, self._workflow
         if limit := limit_measurements(self.machine):
             workflow.register_resource("measurement", limit)
-        self.training = TrainingRules(plan, lambda path: workflow.persistence.input(IOFile(path)))
+        place, is_job = self.place, self._is_job
+        self.training = TrainingRules(plan, lambda path: workflow.persistence.input(IOFile(str(place / path))))
         self.data = DataRules(
-            plan, lambda path: None if self._is_job else workflow.persistence.params(IOFile(path)), self._logger.info
+            plan,
+            lambda path: None if is_job else workflow.persistence.params(IOFile(str(place / path))),
+            self._logger.info,
         )
         self.cluster = ClusterRules(plan)
         self.environments = EnvironmentRules(self.machine)
@@ -152,12 +187,14 @@ class Invocation:
         for record in complete_attempts():
             self._logger.info(f"{record.parent} had ended without a word; see its attempt.json")
 
+    @in_place
     def start(self) -> None:
         """Refuse a call that cannot work, and follow its jobs. This is `onstart`."""
         workflow, warn = self._workflow, self._logger.warning
         interrupting.note_signals(workflow.scheduler)
         write_quietly(self._logger.handlers)
-        self._logger.addFilter(self._failures)
+        if not self._is_module:
+            self._logger.addFilter(self._failures)
         if refused := starting.refuse_to_start(self.plan, workflow, self._shortages, warn):
             raise WorkflowError("\n".join(refused))
         try:
@@ -174,6 +211,7 @@ class Invocation:
         if self._progress and not workflow.touch:
             self._progress.begin(self.plan, workflow)
 
+    @in_place
     def succeed(self) -> None:
         """Complete the records, and let another pass follow or tell where the answer is. This is `onsuccess`."""
         self._end_jobs()
@@ -183,6 +221,7 @@ class Invocation:
             if answered := closing_message.describe_success(made, sys.argv, workflow.dag_settings.targets):
                 self._logger.info(answered)
 
+    @in_place
     def fail(self) -> None:
         """Complete the records, and tell what failed or interrupted the call. This is `onerror`."""
         self._end_jobs()

@@ -13,7 +13,11 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple, NoReturn
+
+import snakemake
+from snakemake.common.workdir_handler import WorkdirHandler
 
 NUMBER, STATUS = "HOWMANYGPUS_PASS", "HOWMANYGPUS_STATUS"
 """Environment variables with the number of a pass, and with the worst exit status of the passes before it."""
@@ -84,23 +88,39 @@ def _end_pass() -> None:
     os._exit(_State.worst)
 
 
-def leave_shell_behind(environment: Path) -> None:
-    """Start this command again if variables of the shell would disturb it. Call it before Snakemake plans.
+def find_start() -> Path:
+    """Return the folder in which this command was given, while Snakemake reads the Snakefile.
 
-    environment: the folder of `.venv`.
+    Snakemake has changed to the folder of --directory by then, and only the object that did it knows the other.
     """
+    frame: FrameType | None = sys._getframe()
+    while frame:
+        handler = getattr(frame.f_locals.get("self"), "_workdir_handler", None)
+        if isinstance(handler, WorkdirHandler) and handler.olddir:
+            return handler.olddir
+        frame = frame.f_back
+    return Path()
+
+
+def has_own_snakemake() -> bool:
+    """Whether Snakemake is installed in this Python, and not in a folder of PYTHONPATH."""
+    return Path(snakemake.__file__).is_relative_to(sys.prefix)
+
+
+def leave_shell_behind() -> None:
+    """Start this command again if variables of the shell would disturb it. Call it before Snakemake plans."""
     if not _is_command():
         return
     # Names of files and texts are UTF-8, whatever the locale or this variable is. Every process that this one starts
     # inherits that.
     is_utf8 = sys.flags.utf8_mode or locale.getencoding().lower() in ("utf-8", "utf8")
     has_encoding = os.environ.pop("PYTHONIOENCODING", None)
-    # A site's modules may set PYTHONPATH: packages in it would shadow those of `.venv`, here and in jobs. A site's own
-    # Snakemake may be in such a package itself.
-    is_own = Path(sys.prefix).resolve() == environment.resolve()
-    has_path = os.environ.pop("PYTHONPATH", None) if is_own else None
+    # A site's modules may set PYTHONPATH: packages in it would shadow those of this Python, here and in jobs. A site's
+    # own Snakemake may be in such a folder itself.
+    has_path = os.environ.pop("PYTHONPATH", None) if has_own_snakemake() else None
     if has_path or has_encoding or not (is_utf8 or os.environ.get("PYTHONUTF8") == "1"):
         os.environ["PYTHONUTF8"] = "1"
+        os.chdir(find_start())
         _start_again()
 
 

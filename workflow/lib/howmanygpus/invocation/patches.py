@@ -16,7 +16,8 @@ Snakemake writes a report from the files that exist, also if a call would make t
 the results of another one. With the patch, it plans the call and refuses the report if there is anything to do.
 
 Upstream: https://github.com/snakemake/snakemake/issues/4166; no issue is known about the other two.
-Tested with snakemake 9.26.1 and 9.27.1. tests/workflow/test_planning.py fails if Snakemake alone plans such jobs.
+Tested with snakemake 9.23.0, 9.25.2 and 9.27.1. tests/workflow/test_planning.py fails if Snakemake alone plans such
+jobs.
 The project needs it because a changed parity gate must not rerun training: `verdict` is an ancient() input of `train`.
 """
 

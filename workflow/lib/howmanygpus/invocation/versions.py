@@ -2,27 +2,53 @@
 Replace functions of other packages, but only the functions that a patch was written for.
 
 With another version, a patch could silently break what it is meant to repair, so the function itself is compared. A
-version outside of the tested range is named by a warning.
+Snakemake outside of the tested range is refused. Such a version of the SLURM plugin is named by a warning.
 """
 
 import functools
 import inspect
+import shlex
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
 from snakemake_interface_common.exceptions import WorkflowError
 
-TESTED = {"snakemake": ">=9.26,<9.28", "snakemake-executor-plugin-slurm": "~=2.8.0"}
+from howmanygpus.clone import CLONE
+
+TESTED = {"snakemake": ">=9.23,<9.28", "snakemake-executor-plugin-slurm": "~=2.8.0"}
 """Versions that the tests passed with, as pip writes them."""
+NEEDED = ("filelock", "jinja2", "jsonschema", "numpy", "pandas", "psutil", "safetensors", "yaml")
+"""Modules that every study needs; requirements.txt lists what some do besides."""
 MARK = "_patched_by_howmanygpus"
 """Attribute of our functions that have replaced another."""
-REMEDY = "install the versions that envs/workflow.txt pins (`make .venv/installed` does)"
+REMEDY = (
+    "install what requirements.txt lists, or the versions that envs/workflow.txt pins (`make .venv/installed` does)"
+)
 
 
-def list_untested(packages: Iterable[str] = TESTED) -> list[str]:
+def find_unfit() -> str:
+    """Return why the Snakemake that runs, or its Python, cannot run the workflow; empty if it can."""
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        listed = shlex.quote(str(CLONE / "requirements.txt"))
+        return (
+            f"{sys.executable} has no {', '.join(missing)}, and the workflow's steps run in the Python of Snakemake; "
+            f"`{sys.executable} -m pip install -r {listed}` installs what they need"
+        )
+    installed, fit = version("snakemake"), TESTED["snakemake"]
+    if SpecifierSet(fit).contains(installed, prereleases=True):
+        return ""
+    return (
+        f"version {installed} of Snakemake runs, and the workflow works with {fit}; "
+        f"`{sys.executable} -m pip install 'snakemake{fit}'` installs the newest of these"
+    )
+
+
+def list_untested(packages: Iterable[str] = ("snakemake-executor-plugin-slurm",)) -> list[str]:
     """Return a warning for each installed package whose version is outside of the tested range."""
     warnings = []
     for package in packages:

@@ -19,6 +19,7 @@ from jsonschema.exceptions import best_match
 from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.spec import RunSpec
 from howmanygpus.surroundings.secrets import hide_everywhere
+from howmanygpus.surroundings.version import VERSION
 
 SCHEMA = Path(__file__).resolve().parents[3] / "schemas" / "run.schema.yaml"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -43,10 +44,11 @@ def read_record(path: Path) -> dict:
 
 
 def write_record(path: Path, record: dict) -> None:
-    """Write a run.json or an attempt.json, without credentials in addresses.
+    """Write a run.json or an attempt.json, with the version of the workflow and without credentials in addresses.
 
     Raises RecordError, and writes nothing, if it violates the schema.
     """
+    record = {"workflow_version": VERSION} | record
     check_record(path, record)
     write_json_atomic(path, hide_everywhere(record))
 

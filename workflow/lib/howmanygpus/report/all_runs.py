@@ -26,7 +26,7 @@ from howmanygpus.report.outcomes import UNDECIDED, read_run_attempts
 from howmanygpus.report.tables.scaling import CONFIGURATION
 from howmanygpus.report.tables.timelines import describe_run
 from howmanygpus.report.telemetry import HOST
-from howmanygpus.report.texts import write_number
+from howmanygpus.report.texts import FOLDER, write_number
 from howmanygpus.report.timelines import PHASE_SERIES, PHASES, unpack
 from howmanygpus.report.trajectory import has_unexplained_losses
 from howmanygpus.surroundings.secrets import shorten
@@ -248,10 +248,10 @@ def pack(details: list[dict[str, Any]]) -> str:
     return base64.b64encode(gzip.compress(json.dumps(details, separators=(",", ":")).encode(), mtime=0)).decode()
 
 
-def render(facts: dict[str, Any], figures: dict[str, str], templates: Path) -> str:
-    """Return the page. figures: an SVG for each study. templates: the folder with the page's parts."""
+def render(facts: dict[str, Any], figures: dict[str, str]) -> str:
+    """Return the page. figures: an SVG for each study."""
     environment = Environment(
-        loader=FileSystemLoader(templates),
+        loader=FileSystemLoader(FOLDER),
         undefined=StrictUndefined,
         autoescape=True,
         trim_blocks=True,

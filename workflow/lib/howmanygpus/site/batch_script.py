@@ -9,9 +9,11 @@ study of the user's program has its command, started as the study's runs start i
 
 import math
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
+from howmanygpus.clone import LIBRARY
 from howmanygpus.measure.program.command import build_shell, fill_command
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.measure.spec import INDEPENDENT
@@ -95,12 +97,12 @@ def make_run_script(run: str, requested: dict[str, Any], command: list[str], fol
     """Return the text of a batch script that does one run without Snakemake.
 
     run: its path below results/runs/. requested: the resources of its job. command: the script of the rule `train` with
-    its options. folder: that of the project. log: file for all output of the job.
+    its options. folder: that of the call. log: file for all output of the job.
     """
     options = [f"--job-name={run.replace('/', '-')}", f"--chdir={folder}", f"--output={log}"]
     head = [f"#SBATCH {option}" for option in (*map(shlex.quote, options), *list_options(requested))]
-    call = f"PYTHONPATH=workflow/lib exec .venv/bin/python {shlex.join(command)}"
-    return "\n".join(["#!/bin/bash", *head, "", f"# {run}", call, ""])
+    variables, call = f"PYTHONPATH={shlex.quote(str(LIBRARY))}", shlex.join([sys.executable, *command])
+    return "\n".join(["#!/bin/bash", *head, "", f"# {run}", f"{variables} exec {call}", ""])
 
 
 def _start(spec: dict[str, Any]) -> list[str]:

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from howmanygpus.clone import choose_file
 from howmanygpus.config.errors import ConfigError, check_schema, refuse, suggest
 from howmanygpus.config.files import expand_path, read_yaml
 from howmanygpus.config.schema import fill_defaults, read_schema
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.surroundings.limits import count_cores_in_quota
 
-DEFAULT_MACHINE_FILE = Path("profiles/local/machine.yaml")
+DEFAULT_MACHINE_FILE = "profiles/local/machine.yaml"
 
 
 class Placed(Protocol):
@@ -172,29 +173,31 @@ class Machine:
         return refuse(place, device, f"is no device of {self.path}", remedy)
 
 
-def resolve_machine_file(given: str | None, command_line: list[str]) -> Path:
+def resolve_machine_file(given: str | None, command_line: list[str], start: Path = Path()) -> Path:
     """Return the machine file of the config, or machine.yaml beside the profile, or the default machine file.
 
+    start: the folder in which the command was given; the path of its profile is relative to it.
     Jobs that Snakemake starts have no --profile. They find the file by HOWMANYGPUS_MACHINE, which is set here.
     """
     if given is not None and not isinstance(given, str):
         raise refuse("machine", given, "is not the path of a file", "name a machine file or leave `machine` out")
     given = expand_path(given, "machine") if given else None
-    path = Path(given or _beside_profile(command_line) or os.environ.get("HOWMANYGPUS_MACHINE") or DEFAULT_MACHINE_FILE)
+    named = given or _beside_profile(command_line, start) or os.environ.get("HOWMANYGPUS_MACHINE")
+    path = Path(named or choose_file(DEFAULT_MACHINE_FILE))
     if not path.exists():
         raise ConfigError(f"machine: {path} does not exist; name an existing machine file or leave `machine` out")
     os.environ["HOWMANYGPUS_MACHINE"] = str(path)
     return path
 
 
-def _beside_profile(command_line: list[str]) -> str | None:
+def _beside_profile(command_line: list[str], start: Path) -> str | None:
     profile = os.environ.get("SNAKEMAKE_PROFILE")
     for position, word in enumerate(command_line):
         if word == "--profile" and position + 1 < len(command_line):
             profile = command_line[position + 1]
         elif word.startswith("--profile="):
             profile = word.partition("=")[2]
-    path = Path(profile or "") / "machine.yaml"
+    path = start / (profile or "") / "machine.yaml"
     return str(path) if profile and path.exists() else None
 
 

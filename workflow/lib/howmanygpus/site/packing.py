@@ -2,8 +2,10 @@
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
+from howmanygpus.clone import CLONE
 from howmanygpus.config.errors import ConfigError, refuse, suggest
 from howmanygpus.config.files import read_yaml
 from howmanygpus.site.machine import Device, Machine
@@ -14,7 +16,7 @@ ENDING_S = 600
 MIN_PART = 4
 """A shorter job gets the signal when this part of its time is left, because SLURM would send it at once otherwise."""
 TIME_LIMIT = re.compile(r"(?:(?P<days>\d+)-)?(?P<parts>\d+(?::\d+){0,2})")
-LOCAL_PROFILE = "profiles/local"
+LOCAL_PROFILE = CLONE / "profiles" / "local"
 
 
 def choose_device(machine: Machine, name: str | None) -> Device:
@@ -81,5 +83,6 @@ def list_options(device: Device, account: str | None, time_limit: str) -> list[s
 
 def write_script(machine_file: Path, arguments: list[str]) -> str:
     """Return the script of the job. Snakemake takes the place of its shell, so that it gets the signal."""
-    call = [*arguments, "--profile", LOCAL_PROFILE, "--config", f"machine={machine_file}", "packed=true"]
-    return f"#!/bin/bash\nexec .venv/bin/snakemake {shlex.join(call)}\n"
+    options = ["--profile", str(LOCAL_PROFILE), "--config", f"machine={machine_file}", "packed=true"]
+    call = [sys.executable, "-m", "snakemake", *arguments, "--snakefile", str(CLONE / "Snakefile"), *options]
+    return f"#!/bin/bash\nexec {shlex.join(call)}\n"

@@ -1,12 +1,12 @@
 """Finds the tables of published numbers that studies can be set beside."""
 
 import csv
-from pathlib import Path
 
+from howmanygpus.clone import CLONE
 from howmanygpus.config.errors import refuse, suggest
 
-FOLDER = Path("workflow/published")
-PUBLISHED_FOLDER = Path(__file__).resolve().parents[3] / "published"
+FOLDER = "workflow/published"
+PUBLISHED_FOLDER = CLONE / FOLDER
 SOURCES, PROTOCOLS = "sources", "protocols"
 EPOCHS_BY_BATCH = "epochs_by_batch"
 """Listed among the columns with values if some results are numbers of epochs to a quality, by batch size."""
@@ -35,7 +35,7 @@ def check_published(place: str, given: str | list[str] | None) -> None:
 def list_files(given: str | list[str] | None) -> list[str]:
     """Return the tables of published numbers and the table of sources, or nothing without a table."""
     tables = [name for name in list_names(given) if name in list_published()]
-    return [str(FOLDER / f"{each}.tsv") for each in (*tables, SOURCES)] if tables else []
+    return [str(PUBLISHED_FOLDER / f"{each}.tsv") for each in (*tables, SOURCES)] if tables else []
 
 
 def read_rows(stem: str) -> list[dict[str, str]]:

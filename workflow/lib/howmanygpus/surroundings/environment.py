@@ -16,6 +16,11 @@ KEEP = "HOWMANYGPUS_KEEP"
 """Environment variable with the names of further variables to keep, with spaces between them."""
 LEFT_OUT = "HOWMANYGPUS_LEFT_OUT"
 """Environment variable with the names of the variables that were left out."""
+OF_SNAKEMAKE = "HOWMANYGPUS_OF_SNAKEMAKE"
+"""
+Environment variable with the end of PYTHONPATH that only the workflow's own steps need: a site's module of Snakemake
+may have set it, and packages there would shadow those of a framework's environment.
+"""
 NEEDED = {*SYSTEM_VARIABLES, *MODULE_VARIABLES, *OF_DEVICES}
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
 """Variables that make idle threads of OpenMP (GNU, LLVM and Intel) sleep at once.
@@ -49,6 +54,8 @@ def build_surroundings(given: Mapping[str, str], names: Iterable[str] = ()) -> d
     """
     named = {*given.get(KEEP, "").split(), *names}
     kept = {name: value for name, value in given.items() if is_needed(name) or name in named}
+    if of_snakemake := given.get(OF_SNAKEMAKE):
+        kept["PYTHONPATH"] = kept["PYTHONPATH"].removesuffix(f"{os.pathsep}{of_snakemake}")
     if "TMPDIR" not in named and not is_usable(kept.get("TMPDIR", "")):
         del kept["TMPDIR"]
     built = {"KERAS_HOME": str(resolve_cache() / "keras"), "PYTHONUNBUFFERED": "1", **kept}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.invocation.dry_run.reasons import RerunReasons, is_missing
+from howmanygpus.invocation.modules import find_own_name
 from howmanygpus.paths import ATTEMPTS
 from howmanygpus.study.adaptive.configurations import Decision
 from howmanygpus.study.durations import Duration, RecordedJobs, RecordedRuns, StageEstimate, add_up
@@ -48,8 +49,10 @@ NOT_ATTEMPTED = ("running", "blocked")
 
 
 def resolve_stage(rule: Any) -> str | None:
-    """Return the stage of a rule; None for a target, whose job does nothing."""
-    return PRODUCTS if rule.name in DERIVED_STAGES else STAGES.get(Path(str(rule.snakefile)).stem)
+    """Return the stage of a rule; None for a target, whose job does nothing, and for a rule of another workflow."""
+    if not (name := find_own_name(rule)):
+        return None
+    return PRODUCTS if name in DERIVED_STAGES else STAGES.get(Path(str(rule.snakefile)).stem)
 
 
 def count(words: Iterable[str]) -> list[str]:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 from howmanygpus.invocation.rules.functions import RuleFunctions
 from howmanygpus.prepare.acquire.acquisition import Acquisition
@@ -82,7 +81,7 @@ class DataRules(RuleFunctions):
                 f"{wildcards.dataset} has another folder, or files with other times, than when it was prepared; "
                 "comparing the contents"
             )
-            return has_contents_of_arrays(self.source(wildcards), given, Path(arrays))
+            return has_contents_of_arrays(self.source(wildcards), given, self.root / arrays)
 
         return AliasedParameter(options, earlier if contents.is_same_contents(earlier, now, "", compare) else now)
 
@@ -97,7 +96,7 @@ class DataRules(RuleFunctions):
         earlier = find_earlier(self._read_recorded(f"{folder}/dataset.json"), others)
         if earlier is None:
             return options
-        if has_shape_of_arrays(self.source(wildcards), given, Path(folder)):
+        if has_shape_of_arrays(self.source(wildcards), given, self.root / folder):
             return AliasedParameter(options, earlier)
         return options if earlier != options else AliasedParameter(options, f"{options}\n{OTHER_SHAPE}")
 
@@ -145,7 +144,7 @@ class DataRules(RuleFunctions):
         """Return the record of the Pillow-SIMD environment if it exists, or if a data set of the plan needs it."""
         record = environment_record(PILLOW_SIMD)
         libraries = (options["options"].get("library") for options in self._options.values())
-        return record if Path(record).exists() or LIBRARY in libraries else []
+        return record if (self.root / record).exists() or LIBRARY in libraries else []
 
     def shard_fingerprint(self, wildcards) -> str:
         """Return the fingerprint of a shard's files; other times of files with the same contents change nothing."""
@@ -163,12 +162,13 @@ class DataRules(RuleFunctions):
             self._say_once(
                 f"files of {wildcards.dataset} have other times than when they were prepared; comparing the contents"
             )
-            return has_contents_of_shard(task, shard, Path(records))
+            return has_contents_of_shard(task, shard, self.root / records)
 
         return AliasedParameter(now, earlier) if contents.is_same_contents(earlier, now, how, compare) else now
 
     def _read_contents(self, dataset: str) -> SourceContents:
-        return self._contents.setdefault(dataset, SourceContents(Path(f"results/prepared/{dataset}/sources.json")))
+        path = self.root / "results" / "prepared" / dataset / "sources.json"
+        return self._contents.setdefault(dataset, SourceContents(path))
 
     def save_contents(self) -> None:
         """Store what this call found out about the sources."""

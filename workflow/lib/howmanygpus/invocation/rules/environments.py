@@ -1,12 +1,15 @@
 """Computes inputs and parameters for the rules that build environments."""
 
 import json
+from pathlib import Path
 
+from howmanygpus.clone import CLONE
 from howmanygpus.invocation.rules.functions import RuleFunctions
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.environments.pins import HOROVOD_SOURCE, list_horovod_tools, list_pin_files, resolve_horovod_base
 from howmanygpus.site.machine import Machine
 from howmanygpus.study.invalidation.pins import EXISTING, environment_record
+from howmanygpus.study.invalidation.recorded import AliasedParameter
 
 
 class EnvironmentRules(RuleFunctions):
@@ -17,7 +20,7 @@ class EnvironmentRules(RuleFunctions):
         self._machine = machine
 
     def pins(self, wildcards) -> list[str]:
-        return [str(path) for path in list_pin_files(wildcards.environment)]
+        return list(map(_record_briefly, list_pin_files(wildcards.environment)))
 
     def existing(self, wildcards) -> str:
         """Return as JSON the interpreter of the machine file that replaces the environment, or null."""
@@ -50,7 +53,12 @@ class EnvironmentRules(RuleFunctions):
     def horovod_tools(self, wildcards) -> list[str]:
         """Return the pin files of the tools that build Horovod, or nothing if the environment has no Horovod."""
         tools = list_horovod_tools(wildcards.environment) if resolve_horovod_base(wildcards.environment) else ()
-        return [str(path) for path in tools]
+        return list(map(_record_briefly, tools))
 
     def horovod_source(self, wildcards) -> str | list:
-        return str(HOROVOD_SOURCE) if resolve_horovod_base(wildcards.environment) else []
+        return _record_briefly(HOROVOD_SOURCE) if resolve_horovod_base(wildcards.environment) else []
+
+
+def _record_briefly(path: Path) -> str:
+    """Return the path of a file of the workflow, recorded without the folder that has the workflow."""
+    return AliasedParameter(str(path), str(path.relative_to(CLONE)))

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 
 
 def with_signature(function: Callable) -> Callable:
@@ -22,7 +23,13 @@ def with_signature(function: Callable) -> Callable:
 
 
 class RuleFunctions:
-    """Base class of classes whose public methods are passed to rules as functions."""
+    """Base class of classes whose public methods are passed to rules as functions.
+
+    root: the folder that holds `results/`, relative to that of the call. Snakemake adds it to the paths that the
+    methods return for inputs.
+    """
+
+    root = Path()
 
     def __init__(self):
         for name, _ in inspect.getmembers(type(self), inspect.isfunction):

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 from howmanygpus.invocation.rules.functions import RuleFunctions
 from howmanygpus.registry import FRAMEWORKS
@@ -94,7 +93,7 @@ class ParityRules(RuleFunctions):
         network = getattr(wildcards, "own_model", None) or wildcards.model
         size = f"{wildcards.height}x{wildcards.width}x{wildcards.channels}_classes{wildcards.num_classes}"
         task = f"{network}{wildcards.options}_{size}_{wildcards.batchnorm}{wildcards.variation}"
-        earlier = Path("results", "parity", task, "reference.json")
+        earlier = self.root / "results" / "parity" / task / "reference.json"
         found = {*json.loads(earlier.read_text()).get("devices", [])} if earlier.exists() else set()
         for cell in (self._plan.parity_cells[verdict] for verdict in self._plan.checked_verdicts):
             if cell.task == task:

@@ -8,6 +8,7 @@ from pathlib import Path
 from howmanygpus.files import sha256_of_file
 from howmanygpus.paths import ATTEMPTS, RUNS, SCRIPTS
 from howmanygpus.report.files import find_record
+from howmanygpus.study.invalidation.recorded import AliasedParameter
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.published import list_files, list_published_columns
 from howmanygpus.study.runs import Run
@@ -25,7 +26,10 @@ class ProductRules:
     whether the study stands beside published numbers, and whether it searches the largest batch. list_figures: returns
     the names of a study's figures, given the study's config, whether the preflight measures, whether its devices have a
     price, and the columns of published numbers that have values. merged: the tables that are merged over all studies.
+    root: see RuleFunctions.
     """
+
+    root = Path()
 
     def __init__(
         self,
@@ -40,7 +44,7 @@ class ProductRules:
         self._preflight = plan.machine.is_cluster and plan.machine.slurm["preflight"]
 
     def _existing(self, paths: list[str]) -> list[str]:
-        return [path for path in paths if Path(path).exists()] if self._takes_existing() else paths
+        return [path for path in paths if (self.root / path).exists()] if self._takes_existing() else paths
 
     def _runs(self, study: str) -> list[Run]:
         """Return the runs of a study that this call can do."""
@@ -55,7 +59,7 @@ class ProductRules:
     def run_scripts(self) -> list[str]:
         """Return the batch scripts of all planned runs that have no outcome."""
         records = [Path(record) for study in self._plan.studies for record in self.planned_records(study)]
-        missing = [record.parent.relative_to(RUNS) for record in records if not record.exists()]
+        missing = [record.parent.relative_to(RUNS) for record in records if not (self.root / record).exists()]
         return [f"{SCRIPTS}/{run}.sbatch" for run in missing]
 
     def all_records(self) -> list[str]:
@@ -93,16 +97,19 @@ class ProductRules:
         """
         if not self._takes_existing() and wildcards.study not in self._plan.decisions:
             return []
-        missing = [run for run in self._runs(wildcards.study) if not Path(f"results/runs/{run.path}/run.json").exists()]
+        missing = [
+            run for run in self._runs(wildcards.study) if not (self.root / RUNS / run.path / "run.json").exists()
+        ]
         if not self._takes_existing():
             missing = [run for run in missing if not self._plan.is_asked_for(run)]
-        return [str(path) for run in missing for path in Path("results/attempts", run.path).glob("*/attempt.json")]
+        found = [path for run in missing for path in (self.root / ATTEMPTS / run.path).glob("*/attempt.json")]
+        return [str(path.relative_to(self.root)) for path in found]
 
     def record_of_run(self, wildcards) -> str:
         """Return the record of a run, or of the last attempt at it. The wildcard is `run`. It is no input, so that
         nothing is trained for it.
         """
-        if not (found := find_record(wildcards.run)):
+        if not (found := find_record(wildcards.run, self.root)):
             raise ValueError(self.explain_lack(wildcards.run))
         return str(found)
 
@@ -133,7 +140,7 @@ class ProductRules:
 
     def hash_record_of_run(self, wildcards) -> str:
         """Return a hash that changes when the run is done again."""
-        return sha256_of_file(self.record_of_run(wildcards))
+        return sha256_of_file(self.root / self.record_of_run(wildcards))
 
     def verdicts(self, wildcards) -> list[str]:
         return self._existing(self._plan.needed_verdicts)
@@ -182,8 +189,14 @@ class ProductRules:
         ]
 
     def published(self, wildcards) -> list[str]:
-        """Return the published numbers beside which a study stands, and their sources."""
-        return list_files(self._plan.studies[wildcards.study].config["published"])
+        """Return the published numbers beside which a study stands, and their sources, recorded by their contents."""
+        files = list_files(self._plan.studies[wildcards.study].config["published"])
+        return [AliasedParameter(path, sha256_of_file(path)) for path in files]
+
+    def machine_file(self) -> list[str]:
+        """Return the machine file of a cluster, recorded by its content."""
+        machine = self._plan.machine
+        return [AliasedParameter(machine.path, sha256_of_file(machine.path))] if machine.submits else []
 
     def _is_priced(self, study: str) -> bool:
         """Say whether the machine file has a price for a device of the study."""

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from howmanygpus.clone import CLONE
 from howmanygpus.files import write_text_atomic
 from howmanygpus.site.environments.pins import FOLDER, LOCKS, as_options, list_pin_files, read_newest_python, split_pins
 from howmanygpus.site.environments.uv import compile_requirements, install_packages
@@ -48,7 +49,9 @@ def lock(name: str) -> bool:
             return False
         text = ENTRY.sub(_drop_hashes_of_unhashed, locked.read_text())
     LOCKS.mkdir(exist_ok=True)
-    write_text_atomic(path, f"# Written by `make locks` from {', '.join(map(str, pins))}.\n{text}")
+    write_text_atomic(
+        path, f"# Written by `make locks` from {', '.join(str(each.relative_to(CLONE)) for each in pins)}.\n{text}"
+    )
     return True
 
 

@@ -11,7 +11,9 @@ import sys
 from functools import cache
 from pathlib import Path
 
-FOLDER = Path("envs")
+from howmanygpus.clone import CLONE
+
+FOLDER = CLONE / "envs"
 LOCKS = FOLDER / "locks"
 """Folder of the files that `make locks` writes: all packages of an environment with their hashes, as constraints."""
 COMMENT = re.compile(r"(^|\s)#.*$")

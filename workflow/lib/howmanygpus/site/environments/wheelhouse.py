@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from howmanygpus.clone import CLONE
 from howmanygpus.files import write_json_atomic
 from howmanygpus.site.environments.build import call_pip, create
 from howmanygpus.site.environments.cache import resolve_cache
@@ -48,8 +49,8 @@ def list_wanted(site_has: list[str]) -> list[str]:
     if unknown := [name for name in has if name not in measured]:
         nearest = difflib.get_close_matches(unknown[0], sorted(measured), n=1, cutoff=0)[0]
         raise WheelhouseError(
-            f"SITE_HAS: {', '.join(unknown)} is not in {MEASURED}; did you mean {nearest}? There are "
-            f"{', '.join(sorted(measured))}"
+            f"SITE_HAS: {', '.join(unknown)} is not in {MEASURED.relative_to(CLONE)}; did you mean {nearest}? There "
+            f"are {', '.join(sorted(measured))}"
         )
     workflow = {normalize(line): line for line in read_requirements(WORKFLOW)}
     kept = {name: line for name, line in measured.items() if name not in has}

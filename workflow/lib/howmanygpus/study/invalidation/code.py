@@ -10,15 +10,16 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from howmanygpus.clone import LIBRARY, SCRIPTS, TEMPLATES
+from howmanygpus.files import sha256_of_file
 from howmanygpus.measure.models.own import PLAIN
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.study.invalidation.pins import hash_pins
-from howmanygpus.study.invalidation.syntax import LIBRARY, PACKAGE, hash_files, module_file, read_code
+from howmanygpus.study.invalidation.syntax import PACKAGE, hash_files, module_file, read_code
 from howmanygpus.study.loaders import NATIVE, SHARED
 from howmanygpus.study.own.folder import PARAMETERS, REFERENCE, ModelFolder
 from howmanygpus.study.own.model import OwnModel
 
-SCRIPTS = Path("workflow/scripts")
 UNMEASURED = (
     # Which variables of a shell the processes of a run get, and which of them its record shows with their values. The
     # record names them.
@@ -28,6 +29,7 @@ UNMEASURED = (
     "measure.host.variables",
     # How a run's record is checked, what is hidden in records and logs, and what a waiting run says.
     "surroundings.secrets",
+    "surroundings.version",
     "measure.host.stderr_log",
     "measure.host.messages",
     "measure.schema",
@@ -46,6 +48,13 @@ Model = str | OwnModel | ModelFolder
 def hash_script(name: str, *modules: str) -> str:
     """Return the hash of a script of workflow/scripts/, of `modules` of the package, and of everything they import."""
     return hash_files(collect_script_code(name, *modules))
+
+
+@cache
+def hash_templates(*names: str) -> str:
+    """Return the hash of templates and other files of workflow/report/ that a script fills in."""
+    contents = [sha256_of_file(TEMPLATES / name) for name in names]
+    return hashlib.sha256(" ".join(contents).encode()).hexdigest()[:16]
 
 
 @cache

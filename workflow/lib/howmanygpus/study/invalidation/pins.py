@@ -2,8 +2,8 @@
 
 import json
 from functools import cache
-from pathlib import Path
 
+from howmanygpus.clone import LIBRARY
 from howmanygpus.site.environments.horovod_edits import describe_edits
 from howmanygpus.site.environments.pins import (
     HOROVOD_SOURCE,
@@ -14,7 +14,7 @@ from howmanygpus.site.environments.pins import (
 )
 from howmanygpus.study.invalidation.syntax import hash_files
 
-BUILDER = Path("workflow/lib/howmanygpus/site/environments/horovod.py")
+BUILDER = LIBRARY / "howmanygpus" / "site" / "environments" / "horovod.py"
 EXISTING: dict[str, dict] = {}
 """Existing interpreters that replace environments, by the environment's name; see use_existing."""
 

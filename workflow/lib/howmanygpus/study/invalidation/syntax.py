@@ -17,9 +17,10 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
+from howmanygpus.clone import LIBRARY
 from howmanygpus.files import write_json_atomic
 
-LIBRARY, PACKAGE = Path("workflow/lib"), "howmanygpus"
+PACKAGE = "howmanygpus"
 KNOWN = Path(".snakemake/howmanygpus-syntax-4.json")
 """Cache of analysed files. The number in its name is the version of _analyse: increase it if _analyse changes."""
 MODULE = re.compile(rf"{PACKAGE}(\.\w+)*\.?")

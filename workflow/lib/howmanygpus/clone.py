@@ -1,0 +1,12 @@
+"""The folder of the workflow's code. Results, and the files that users name, are in the folder of the call."""
+
+from pathlib import Path
+
+CLONE = Path(__file__).resolve().parents[3]
+"""The folder in which `workflow/`, `envs/`, `config/` and `profiles/` are."""
+LIBRARY, SCRIPTS, TEMPLATES = (CLONE / "workflow" / name for name in ("lib", "scripts", "report"))
+
+
+def choose_file(path: str) -> str:
+    """Return the path of a file in the folder of the call or, if there is none, of the one in the workflow's folder."""
+    return path if Path(path).exists() else str(CLONE / path)
