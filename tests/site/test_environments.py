@@ -19,7 +19,7 @@ from howmanygpus.site.environments.pins import is_lock, list_pin_files, read_req
 from howmanygpus.site.environments.wheelhouse import normalize
 from project import ROOT
 
-NAMES = sorted({name for entry in FRAMEWORKS.values() for name in entry.environments.values()})
+NAMES = sorted({name for entry in FRAMEWORKS.values() for name in entry.list_environments()})
 EXACT = re.compile(r"[A-Za-z0-9_.-]+(\[[a-z0-9,-]+\])?==[A-Za-z0-9.+]+")
 
 

@@ -248,7 +248,7 @@ def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> De
 
 def _check_environments(environments: dict, path: Path) -> None:
     """Raise ConfigError for an existing interpreter that replaces no environment."""
-    known = {name for framework in FRAMEWORKS.values() for name in framework.environments.values()} | {PILLOW_SIMD}
+    known = {name for framework in FRAMEWORKS.values() for name in framework.list_environments()} | {PILLOW_SIMD}
     for name in environments:
         if name not in known:
             raise refuse(f"{path}: environments", name, "replaces no environment", suggest(name, known))
