@@ -248,8 +248,9 @@ def explain_unsupported(framework: str, device, precision: str, layout: tuple[in
     if num_gpus > entry.max_devices.get(device_kind, num_gpus):
         return f"{framework} uses {entry.max_devices[device_kind]} {device_kind} device at most"
     if num_gpus > 1 and settings["batchnorm"] not in entry.batchnorm[device_kind]:
-        why = entry.lacks_synchronized.get(device_kind)
-        return f"{framework} has no {settings['batchnorm']} BatchNorm on {device_kind}{f': {why}' if why else ''}"
+        reason = entry.lacks_synchronized.get(device_kind)
+        because = f": {reason}" if reason else ""
+        return f"{framework} has no {settings['batchnorm']} BatchNorm on {device_kind}{because}"
     if settings["tier"] == "best" and device_kind not in entry.best:
         return f"{framework} has no faster path of its own on {device_kind}: its best tier is the stock one"
     compression = settings["gradient_compression"]
