@@ -135,7 +135,7 @@ def train_once(environment_python, kept):
     """
 
     def get(framework: str, requests: list[dict]) -> list[Finished]:
-        environment = FRAMEWORKS[framework].environments["cpu"]
+        environment = FRAMEWORKS[framework].resolve_environment("cpu", requests[0].get("loader", "shared"))
 
         def make(folder):
             python = environment_python(environment)

@@ -60,6 +60,7 @@ NETWORKS_ON = {
     2: {name: NETWORKS[name] for name in ("resnet50", "densenet121", "alexnet", "vit_b16", "inception_v3")},
 }
 """The networks that are observed, by the number of devices. On two, resnet50 stands for resnet18, whose code it has."""
+DALI = {"loader": "dali"}
 VARIANTS = {
     "best": {"tier": "best"},
     "native": {"loader": "native"},

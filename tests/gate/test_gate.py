@@ -4,11 +4,13 @@ import pytest
 
 from gate.accumulation import HALVES, WHOLE, compare_steps, find_excess
 from gate.cells import (
+    DALI,
     DEEP,
     LOSSES,
     NETWORKS_ON,
     ON_ONE,
     ON_TWO,
+    SMALL,
     cells_on,
     count_devices,
     find_variants,
@@ -16,10 +18,14 @@ from gate.cells import (
     supports,
 )
 from gate.faults import FAMILIES
-from gate.observing import CELL
+from gate.observing import CELL, names_of
+from howmanygpus.config.schema import study_defaults
+from howmanygpus.gate.judge import judge
 from howmanygpus.gate.page import render_page, tabulate
 from howmanygpus.gate.task import OPTIMIZERS
 from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.study.gate_cells import TrainingPath
+from measure.launching import BY_MPI
 
 
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
@@ -116,6 +122,14 @@ def test_one_backend_of_each_family_passes_on_three_devices(family, judge_cell):
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if supports(name, ON_TWO["deep_synchronized"])])
 def test_synchronized_batchnorm_uses_the_global_batchs_statistics(framework, judge_cell):
     verdict = judge_cell(framework, cells_on(2, framework), "deep_synchronized", 2)
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+
+
+def test_dali_passes_in_its_environment(gate):
+    path = TrainingPath.find("pytorch_ddp", "png", study_defaults() | DALI)
+    cell = SMALL | vars(path) | BY_MPI
+    folder = gate.observe(names_of("pytorch_ddp"), "pytorch-dali-cpu", {"dali": cell}, 2)
+    verdict = judge({(2, 1): folder / "dali"}, gate.task(cell))
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 

@@ -19,6 +19,7 @@ SAME_WORK = {"repeats": 2, "steps": 30, "warmup_steps": 3, "per_device_batch_siz
 VARIANTS = {
     "best": {"tier": "best"},
     "native": {"loader": "native"},
+    "dali": {"loader": "dali"},
     "native_in_threads": {"loader": "native", "loader_kind": "threads"},
     "fp16": {"gradient_compression": "fp16"},
     "powersgd": {"gradient_compression": "powersgd"},
@@ -54,13 +55,13 @@ def test_runs_that_do_the_same_work_share_a_verdict():
 @pytest.mark.parametrize(
     ("framework", "variant"),
     [
-        *(("pytorch_ddp", name) for name in ("best", "native", "fp16", "powersgd", "powersgd2")),
+        *(("pytorch_ddp", name) for name in ("best", "native", "dali", "fp16", "powersgd", "powersgd2")),
         *(("mxnet_gluon", name) for name in ("best", "native", "native_in_threads")),
         *(("horovod_pytorch", name) for name in ("mpi", "fp16")),
     ],
 )
 def test_a_variant_that_trains_otherwise_has_a_verdict_of_its_own(framework, variant):
-    plan = make_plan(frameworks=[framework], variants={"base": {}, "other": VARIANTS[variant]})
+    plan = make_plan(frameworks=[framework], variants={"base": {}, "other": VARIANTS[variant]}, inputs=["png"])
     assert len(verdicts_of(plan)) == 2
     for cell in plan.parity_cells.values():
         spec = make_spec(

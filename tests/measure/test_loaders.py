@@ -19,14 +19,14 @@ from howmanygpus.measure.spec import RunSpec
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.study.invalidation.code import LIBRARY, UNMEASURED, collect_training_code, module_file
 from howmanygpus.study.invalidation.syntax import read_code
-from howmanygpus.study.loaders import NATIVE_LOADERS
+from howmanygpus.study.loaders import DALI, NATIVE, NATIVE_LOADERS
 from measure.launching import write_data
 from project import ROOT
 from specs import make_spec
 
 USERS = {
     **{"torch.loader": "pytorch_ddp", "keras.tf_data": "tensorflow_mirrored", "keras.loader": "keras_mirrored"},
-    **{"gluon.loader": "mxnet_gluon", "chainer.loader": "chainer_mn"},
+    **{"gluon.loader": "mxnet_gluon", "chainer.loader": "chainer_mn", "torch.dali": "pytorch_ddp"},
 }
 """One framework for each loader."""
 LOAD_BATCHES = Path(__file__).with_name("load_batches.py")
@@ -79,7 +79,7 @@ def loading_environment() -> dict[str, str]:
 
 
 def python_of(environment_python, loader: str) -> str:
-    return environment_python(FRAMEWORKS[USERS[loader]].environments["cpu"])
+    return environment_python(FRAMEWORKS[USERS[loader]].resolve_environment("cpu", loader))
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def loaded(environment_python, kept, data_dirs):
 
     @functools.cache
     def get(loader: str, kind: str) -> Path:
-        environment = FRAMEWORKS[USERS[loader]].environments["cpu"]
+        environment = FRAMEWORKS[USERS[loader]].resolve_environment("cpu", loader)
         return kept(f"loaded-{loader}-{kind}", environment, lambda folder: load(loader, kind, folder))
 
     return get
@@ -178,4 +178,5 @@ def test_a_run_trains_alike_with_native_and_shared_loader(train_once, monkeypatc
     assert f"{LIBRARY}/howmanygpus/measure/frameworks/{loader.replace('.', '/')}.py" in executed
     unmeasured = {str(module_file(name)) for name in UNMEASURED}
     empty = {path for path in executed if read_code(Path(path)).is_empty}
-    assert executed - empty - unmeasured <= set(collect_training_code(framework, "small_cnn", "native"))
+    named = DALI if loader == FRAMEWORKS[framework].dali_loader else NATIVE
+    assert executed - empty - unmeasured <= set(collect_training_code(framework, "small_cnn", named))

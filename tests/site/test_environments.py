@@ -20,7 +20,7 @@ from howmanygpus.site.environments.wheelhouse import normalize
 from messages import says
 from project import ROOT
 
-NAMES = sorted({name for entry in FRAMEWORKS.values() for name in entry.environments.values()})
+NAMES = sorted({name for entry in FRAMEWORKS.values() for name in entry.list_environments()})
 EXACT = re.compile(r"[A-Za-z0-9_.-]+(\[[a-z0-9,-]+\])?==[A-Za-z0-9.+]+")
 
 

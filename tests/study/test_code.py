@@ -68,6 +68,8 @@ def test_a_run_depends_on_its_frameworks_own_loader_only_where_it_uses_it():
         "input/training_items.py",
         "input/workers.py",
     }
+    dali = name_files(code.collect_training_code("pytorch_ddp", "small_cnn", "dali"))
+    assert dali - shared == {"frameworks/torch/dali.py"} and shared <= dali
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

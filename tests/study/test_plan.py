@@ -157,6 +157,32 @@ def test_a_loader_that_a_framework_lacks_is_planned_as_unsupported():
     assert reasons["pytorch_ddp native resident"].startswith("resident input is there to leave loading out")
 
 
+def test_dali_is_a_loader_of_pytorch_alone_and_has_an_environment_of_its_own():
+    frameworks = ["pytorch_ddp", "pytorch_dp", "horovod_pytorch", "keras_mirrored"]
+    variants = {"shared": {}, "dali": {"loader": "dali"}, "processes": {"loader": "dali", "loader_kind": "processes"}}
+    variants["resized"] = {"loader": "dali", "random_resized_crop": {"size": [8, 8]}}
+    inputs = ["png", "jpeg", "arrays", "synthetic"]
+    plan = make_plan(frameworks=frameworks, variants=variants, inputs=inputs, num_gpus=[1], parity="required")
+    reasons = reasons_of(plan)
+    for framework in frameworks[:2]:
+        assert reasons[f"{framework} dali png"] == reasons[f"{framework} dali jpeg"] == ""
+    for framework in frameworks[2:]:
+        assert says(reasons[f"{framework} dali png"], "loader: dali is a choice of pytorch_ddp, pytorch_dp", framework)
+    assert says(reasons["pytorch_ddp dali arrays"], "DALI", "reads png, jpeg, not arrays")
+    assert says(reasons["pytorch_ddp processes png"], "DALI", "has threads, not processes")
+    assert says(reasons["pytorch_ddp resized png"], "DALI", "random_resized_crop")
+    assert reasons["pytorch_ddp dali synthetic"].startswith("synthetic input is there to leave loading out")
+    environments = {
+        run.variant: plan.cells[path].environment
+        for path, run in plan.runs.items()
+        if run.framework == "pytorch_ddp" and run.input == "png" and not run.unsupported
+    }
+    assert environments == {"shared": "pytorch-cpu", "dali": "pytorch-dali-cpu"}
+    observed = [{cell.environment for cell in group.cells} for group in plan.parity_groups.values()]
+    assert all(len(names) == 1 for names in observed), "one start of a framework has one environment"
+    assert {"pytorch-cpu"} in observed and {"pytorch-dali-cpu"} in observed
+
+
 def test_the_loss_on_the_first_device_is_a_choice_of_gluon():
     variants = {"first": {"loss_on_first_device": True}}
     frameworks = ["mxnet_gluon", "pytorch_dp", "jax_sharding"]
@@ -198,7 +224,7 @@ def test_a_specification_names_the_frameworks_own_loader_and_its_usual_workers()
 
 
 def test_every_native_loader_is_a_module_that_some_framework_uses():
-    used = {entry.native_loader for entry in FRAMEWORKS.values()} - {None}
+    used = {name for entry in FRAMEWORKS.values() for name in (entry.native_loader, entry.dali_loader)} - {None}
     assert used == set(NATIVE_LOADERS)
     frameworks = ROOT / "workflow/lib/howmanygpus/measure/frameworks"
     assert all(frameworks.joinpath(*name.split(".")).with_suffix(".py").exists() for name in used)

@@ -51,8 +51,9 @@ def test_every_framework_has_a_row(name):
 
 
 def test_every_framework_starts_somehow_and_has_a_loader_or_none():
-    for name in ("processes", "loaders"):
-        assert all(TABLES[name]().count(f"`{framework}`") == 1 for framework in FRAMEWORKS), name
+    for framework, entry in FRAMEWORKS.items():
+        assert TABLES["processes"]().count(f"`{framework}`") == 1, framework
+        assert TABLES["loaders"]().count(f"`{framework}`") == (2 if entry.dali_loader else 1), framework
 
 
 def test_values_and_defaults_match_the_schema():

@@ -44,7 +44,7 @@ def main() -> None:
     except CacheError as error:
         sys.exit(str(error))
     pins = {
-        name: [path for environment in entry.environments.values() for path in list_pin_files(environment)]
+        name: [path for environment in entry.list_environments() for path in list_pin_files(environment)]
         for name, entry in FRAMEWORKS.items()
     }
     newest = {name: read_newest_python(paths) for name, paths in pins.items()}

@@ -15,7 +15,7 @@ from howmanygpus.site.environments.lock import lock
 
 
 def main() -> None:
-    frameworks = {name for entry in FRAMEWORKS.values() for name in entry.environments.values()}
+    frameworks = {name for entry in FRAMEWORKS.values() for name in entry.list_environments()}
     names = sorted({*frameworks, *TOOLS, "pillow-simd", "site", "workflow"})
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=names, metavar="name", help=f"of {', '.join(names)} (default all)")

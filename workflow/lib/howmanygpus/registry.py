@@ -21,6 +21,7 @@ class Framework:
     compressions: the gradient compressions that it offers, which are the same for every device kind.
     best: a description of the fast path that it recommends. Without an entry, only the `stock` tier exists.
     native_loader: its own loader, a key of study.loaders.NATIVE_LOADERS, or None if it has none.
+    dali_loader: the one that uses DALI, such a key too. dali_environments: the environments that have DALI.
     measures_noise: whether it measures gradient noise, see Backend.measure_gradients.
     one_device: its overhead for collective operations on one device, which does not need them.
     best_without: whether its `best` tier avoids that overhead on one device, unless gradients are compressed.
@@ -42,6 +43,8 @@ class Framework:
     compressions: tuple[str, ...] = ()
     best: dict[str, str] = field(default_factory=dict)
     native_loader: str | None = None
+    dali_loader: str | None = None
+    dali_environments: dict[str, str] = field(default_factory=dict)
     measures_noise: bool = False
     one_device: str = ""
     best_without: bool = False
@@ -51,6 +54,13 @@ class Framework:
         """Return the overhead of a run on one device for collective operations. settings: `tier`, compression."""
         needs_none = settings["tier"] == "best" and settings["gradient_compression"] == "none"
         return "" if self.best_without and needs_none else self.one_device
+
+    def resolve_environment(self, device_kind: str, loader: str) -> str:
+        """Return the environment of a run. loader: `shared`, or a module."""
+        return (self.dali_environments if loader == self.dali_loader else self.environments)[device_kind]
+
+    def list_environments(self) -> list[str]:
+        return [*self.environments.values(), *self.dali_environments.values()]
 
     def spans_nodes(self, batchnorm: str) -> bool:
         return self.launcher != "plain" and (batchnorm == "local" or self.synchronizes_over_nodes)
@@ -77,6 +87,8 @@ TORCH: dict[str, Any] = {
     "capabilities": ("7.5", None),
     "precisions": WITH_FP16,
     "native_loader": "torch.loader",
+    "dali_loader": "torch.dali",
+    "dali_environments": {"cpu": "pytorch-dali-cpu", "cuda": "pytorch-dali-cuda13"},
     "measures_noise": True,
     "best": BEST_TORCH,
 }
@@ -136,7 +148,13 @@ FRAMEWORKS = {
         },
         compressions=("fp16",),
         one_device=HOROVOD_ALONE,
-        **TORCH | {"environments": {"cpu": "horovod-pytorch-cpu", "cuda": "horovod-pytorch-cuda13"}},
+        **TORCH
+        | {
+            "environments": {"cpu": "horovod-pytorch-cpu", "cuda": "horovod-pytorch-cuda13"},
+            # Horovod is built beside one environment only.
+            "dali_loader": None,
+            "dali_environments": {},
+        },
     ),
     "horovod_tensorflow": Framework(strategy="horovod", **HOROVOD_TENSORFLOW),
     "horovod_keras": Framework(strategy="fit_horovod", **HOROVOD_TENSORFLOW | {"native_loader": "keras.loader"}),
@@ -230,8 +248,9 @@ def explain_unsupported(framework: str, device, precision: str, layout: tuple[in
     if num_gpus > entry.max_devices.get(device_kind, num_gpus):
         return f"{framework} uses {entry.max_devices[device_kind]} {device_kind} device at most"
     if num_gpus > 1 and settings["batchnorm"] not in entry.batchnorm[device_kind]:
-        why = entry.lacks_synchronized.get(device_kind)
-        return f"{framework} has no {settings['batchnorm']} BatchNorm on {device_kind}{f': {why}' if why else ''}"
+        reason = entry.lacks_synchronized.get(device_kind)
+        because = f": {reason}" if reason else ""
+        return f"{framework} has no {settings['batchnorm']} BatchNorm on {device_kind}{because}"
     if settings["tier"] == "best" and device_kind not in entry.best:
         return f"{framework} has no faster path of its own on {device_kind}: its best tier is the stock one"
     compression = settings["gradient_compression"]

@@ -459,11 +459,11 @@ SETTINGS: dict[str, Setting] = {
     ),
     "loader": Setting(
         default="shared",
-        accepts={"enum": ["shared", "native"]},
+        accepts={"enum": ["shared", "native", "dali"]},
         doc=(
             "Loader of the training images. `shared` is the same loader for all frameworks. `native` is each "
             "framework's own loader, with the same images in the same order; a framework without one is reported "
-            "as unsupported."
+            "as unsupported. `dali` is NVIDIA's DALI on the CPU, for PyTorch without Horovod."
         ),
         gate=in_cell("its value, and whether a native one resizes"),
         memory=False,

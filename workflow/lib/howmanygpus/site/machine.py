@@ -256,7 +256,7 @@ def _check_environments(environments: dict, path: Path, starts_steps: bool) -> N
 
     starts_steps: whether srun starts the processes of runs.
     """
-    known = {name for framework in FRAMEWORKS.values() for name in framework.environments.values()} | {PILLOW_SIMD}
+    known = {name for framework in FRAMEWORKS.values() for name in framework.list_environments()} | {PILLOW_SIMD}
     for name, interpreter in environments.items():
         if name not in known:
             raise refuse(f"{path}: environments", name, "replaces no environment", suggest(name, known))

@@ -24,7 +24,7 @@ from howmanygpus.settings import CELL, OPTIMIZER, SETTINGS, TASK, list_defaults
 from howmanygpus.site.machine import Device
 from howmanygpus.study.invalidation.code import hash_checked
 from howmanygpus.study.invalidation.recorded import replace_paths_by_names
-from howmanygpus.study.loaders import FILES, NATIVE, SHARED, resolve_loader
+from howmanygpus.study.loaders import DALI, FILES, NATIVE, SHARED, resolve_loader
 from howmanygpus.study.networks import name_network
 from howmanygpus.study.own.folder import ModelFolder
 from howmanygpus.study.own.model import OwnModel
@@ -108,7 +108,7 @@ class ParityCell:
 
     @property
     def environment(self) -> str:
-        return FRAMEWORKS[self.framework].environments[self.device_kind]
+        return FRAMEWORKS[self.framework].resolve_environment(self.device_kind, self.path.loader)
 
     @property
     def task(self) -> str:
@@ -127,7 +127,8 @@ class ParityCell:
     @property
     def verdict(self) -> str:
         option = self._options + ("_over-nodes" if self.over_nodes else "")
-        loader = SHARED if self.path.loader == SHARED else NATIVE
+        is_dali = self.path.loader == FRAMEWORKS[self.framework].dali_loader
+        loader = SHARED if self.path.loader == SHARED else DALI if is_dali else NATIVE
         checked = hash_checked(self.framework, self.code_of_model, self.environment, loader)
         return f"results/parity/{self.task}/{self.framework}_{self.precision}_{self.device}{option}-{checked}.json"
 
@@ -242,11 +243,14 @@ class ParityGroup:
 
 
 def group_cells(cells: Iterable[ParityCell]) -> list[ParityGroup]:
-    """Group cells that one start can observe: same framework, device, cores and launcher, all or none over nodes."""
+    """Group cells that one start can observe: same framework, environment, device, cores and launcher.
+
+    All or none are over nodes.
+    """
     groups: dict[tuple, list[ParityCell]] = {}
     for cell in cells:
         where = (cell.device, cell.device_kind, cell.cores_per_device, cell.over_nodes)
-        common = (cell.framework, *where, cell.path.horovod_controller)
+        common = (cell.framework, cell.environment, *where, cell.path.horovod_controller)
         groups.setdefault(common, []).append(cell)
     return [ParityGroup(tuple(sorted(group, key=lambda cell: cell.key))) for group in groups.values()]
 

@@ -6,7 +6,7 @@ from howmanygpus.config.errors import refuse
 from howmanygpus.measure.spec import RANDOM_INPUTS
 from howmanygpus.registry import FRAMEWORKS
 
-SHARED, NATIVE = "shared", "native"
+SHARED, NATIVE, DALI = "shared", "native", "dali"
 FILES = ("png", "jpeg")
 """Inputs that have one file per image."""
 
@@ -29,6 +29,12 @@ class NativeLoader:
 
 NATIVE_LOADERS = {
     "torch.loader": NativeLoader(("processes",), description="PyTorch's DataLoader with Pillow"),
+    "torch.dali": NativeLoader(
+        ("threads",),
+        ("png", "jpeg"),
+        description="`dali`: DALI's pipeline on the CPU",
+        resizes="in floating point",
+    ),
     "keras.tf_data": NativeLoader(("threads",), ("png", "jpeg"), description="tf.data", resizes="in floating point"),
     "keras.loader": NativeLoader(("threads", "processes"), description="Keras's PyDataset with `load_img`"),
     "gluon.loader": NativeLoader(
@@ -38,6 +44,12 @@ NATIVE_LOADERS = {
         ("processes", "threads"), description="Chainer's MultiprocessIterator or MultithreadIterator with Pillow"
     ),
 }
+
+
+def name_loader(framework: str, loader: str) -> str | None:
+    """Return the module of a loader that is not the shared one; None if the framework has none."""
+    entry = FRAMEWORKS[framework]
+    return entry.dali_loader if loader == DALI else entry.native_loader
 
 
 def check_inputs(place: str, inputs: list[str], source: str, image_shape: tuple[int, int, int]) -> None:
@@ -72,18 +84,22 @@ def explain_missing_loader(framework: str, source: str, settings: dict) -> str:
     """
     if settings["loader"] == SHARED:
         return ""
-    name = FRAMEWORKS[framework].native_loader
+    name, is_dali = name_loader(framework, settings["loader"]), settings["loader"] == DALI
     if source in RANDOM_INPUTS:
         return f"{source} input is there to leave loading out: only the shared loader hands it over"
     if name is None:
+        if is_dali:
+            having = ", ".join(each for each, entry in FRAMEWORKS.items() if entry.dali_loader)
+            return f"loader: dali is a choice of {having}; {framework} has none here"
         return f"{framework} has no loader of its own: its users bring one from elsewhere"
-    loader, kind = NATIVE_LOADERS[name], settings["loader_kind"]
+    loader, kind, whose = NATIVE_LOADERS[name], settings["loader_kind"], f"{framework}'s own loader"
+    whose = f"DALI's pipeline for {framework}" if is_dali else whose
     if source not in loader.inputs:
-        return f"{framework}'s own loader reads {', '.join(loader.inputs)}, not {source}"
+        return f"{whose} reads {', '.join(loader.inputs)}, not {source}"
     if kind is not None and kind not in loader.kinds:
-        return f"{framework}'s own loader has {', '.join(loader.kinds)}, not {kind}"
+        return f"{whose} has {', '.join(loader.kinds)}, not {kind}"
     if settings["random_resized_crop"] and loader.resizes:
-        return f"{framework}'s own loader resizes {loader.resizes}, so that random_resized_crop gives other pixels"
+        return f"{whose} resizes {loader.resizes}, so that random_resized_crop gives other pixels"
     return ""
 
 
@@ -92,9 +108,9 @@ def resolve_loader(framework: str, settings: dict) -> dict:
 
     If the framework has no native loader, both are returned unchanged, because the run is never started.
     """
-    name = FRAMEWORKS[framework].native_loader
+    name = name_loader(framework, settings["loader"])
     if settings["loader"] == SHARED:
         return {"loader": SHARED, "loader_kind": "threads"}
     if name is None:
-        return {"loader": NATIVE, "loader_kind": settings["loader_kind"]}
+        return {"loader": settings["loader"], "loader_kind": settings["loader_kind"]}
     return {"loader": name, "loader_kind": settings["loader_kind"] or NATIVE_LOADERS[name].kinds[0]}

@@ -235,7 +235,9 @@ def describe_loaders() -> str:
     """Return a table of the native loaders: their frameworks, kinds of workers, inputs, and whether they resize."""
     rows = []
     for name, loader in NATIVE_LOADERS.items():
-        users = [framework for framework, entry in FRAMEWORKS.items() if entry.native_loader == name]
+        users = [
+            framework for framework, entry in FRAMEWORKS.items() if name in (entry.native_loader, entry.dali_loader)
+        ]
         resizes = f"no: it resizes {loader.resizes}" if loader.resizes else "yes"
         rows.append([loader.description, _code(users), _code(loader.kinds), _code(loader.inputs), resizes])
     if without := [framework for framework, entry in FRAMEWORKS.items() if entry.native_loader is None]:

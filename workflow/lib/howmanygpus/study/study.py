@@ -19,7 +19,7 @@ from howmanygpus.study.gate_cells import ParityCell, TrainingPath, select_more_s
 from howmanygpus.study.initial_weights import InitialWeights
 from howmanygpus.study.largest.largest import Largest, get_series
 from howmanygpus.study.largest.sizes import UNRESOLVED, list_numbers
-from howmanygpus.study.loaders import NATIVE
+from howmanygpus.study.loaders import SHARED
 from howmanygpus.study.networks import name_network
 from howmanygpus.study.own.folder import ModelFolder
 from howmanygpus.study.own.model import OwnModel
@@ -199,7 +199,7 @@ class Study:
                 multi_label=self.description.multi_label,
                 label_smoothing=settings["label_smoothing"],
                 accumulates=self.accumulate(run) > 1,
-                resizes=settings["loader"] == NATIVE and settings["random_resized_crop"] is not None,
+                resizes=settings["loader"] != SHARED and settings["random_resized_crop"] is not None,
                 frozen_batches=settings.get("frozen_batches", False),
                 optimizer=name_form(resolve_optimizer(settings["optimizer"], run.framework)),
             ),

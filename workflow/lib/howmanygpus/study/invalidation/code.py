@@ -16,7 +16,7 @@ from howmanygpus.measure.models.own import PLAIN
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.study.invalidation.pins import hash_pins
 from howmanygpus.study.invalidation.syntax import PACKAGE, hash_files, module_file, read_code
-from howmanygpus.study.loaders import NATIVE, SHARED
+from howmanygpus.study.loaders import SHARED, name_loader
 from howmanygpus.study.own.folder import PARAMETERS, REFERENCE, ModelFolder
 from howmanygpus.study.own.model import OwnModel
 
@@ -88,8 +88,8 @@ def collect_training_code(
     ]
     if entry.launcher == "per_device" or is_independent:
         modules.append("measure.launch.spawn")
-    if loader == NATIVE:
-        modules.append(f"measure.frameworks.{entry.native_loader}")
+    if loader != SHARED:
+        modules.append(f"measure.frameworks.{name_loader(framework, loader)}")
     if is_traced:
         modules.append(f"measure.frameworks.{entry.family}.profiler")
     return find_measured_code(*modules, more=_list_model_files(model, entry.family))
