@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from howmanygpus.config.errors import ConfigError
-from howmanygpus.config.schema import read_unit
 from howmanygpus.measure.program.spec import ProgramSpec
+from howmanygpus.report.outcomes import read_unit
 from howmanygpus.report.tables import describe_table, list_tables, load_table
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan

@@ -60,11 +60,6 @@ def study_defaults() -> dict:
     return fill_study({})
 
 
-def read_unit(study: dict) -> str:
-    """Return what the batches and rates of a study count: images, or what its program counts. study: with defaults."""
-    return study["program"]["unit"] if study.get("program") else "images"
-
-
 def retype(value):
     """Give values of --config the types that they would have in a file.
 

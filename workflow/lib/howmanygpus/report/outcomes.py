@@ -8,7 +8,6 @@ from typing import NotRequired, TypedDict
 
 import pandas as pd
 
-from howmanygpus.config.schema import read_unit
 from howmanygpus.files import read_each
 from howmanygpus.measure.schema import RecordError, read_record
 from howmanygpus.measure.spec import MODEL_PATH_KEYS
@@ -80,6 +79,11 @@ class Outcome:
 
     def read_events(self) -> list[dict]:
         return [json.loads(line) for line in (self.folder / "events.jsonl").read_text().splitlines()]
+
+
+def read_unit(study: dict) -> str:
+    """Return what the batches and rates of a study count: images, or what its program counts. study: with defaults."""
+    return study["program"]["unit"] if study.get("program") else "images"
 
 
 def read_outcomes(plan: dict, results: Path = Path()) -> Iterator[Outcome]:

@@ -8,10 +8,10 @@ from snakemake.logging import show_logs
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.settings import OutputSettingsLoggerInterface
 
-from howmanygpus.config.schema import read_unit
 from howmanygpus.invocation.dry_run.summary import NOTHING, RUNS, describe_duration, format_s
 from howmanygpus.invocation.progress.following import EndedRun, RunFollower, read_ended_run
 from howmanygpus.invocation.progress.tracking import RUNNING, WAITING, Step, Tracker
+from howmanygpus.report.outcomes import read_unit
 from howmanygpus.study.durations import RecordedRuns
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run

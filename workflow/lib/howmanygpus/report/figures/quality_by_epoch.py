@@ -56,7 +56,7 @@ def list_panels(real: pd.DataFrame) -> list[list[tuple[str, pd.DataFrame, pd.Dat
     for family, own in split_families(real):
         blocks.append([])
         for keys, rows in own.groupby(SETTING):
-            title = name_panel(*keys, rows)
+            title = name_panel(keys[0], keys[1], rows)
             is_same = (real[SETTING] == list(keys)).all(axis=1)
             others = real[is_same & ~real["series"].isin(own["series"])]
             blocks[-1].append((f"{family}{title}", rows, others))
