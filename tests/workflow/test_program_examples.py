@@ -52,13 +52,13 @@ def test_the_shell_script_is_read_by_regular_expressions(rows):
 def test_a_language_model_that_torchrun_starts_is_measured_in_tokens(rows, project):
     for strategy in ("strategy_ddp", "strategy_fsdp"):
         one, two = (rows["language_model", strategy, num_gpus] for num_gpus in (1, 2))
-        assert (int(one["images_seen"]), int(two["images_seen"])) == (80 * 2048, 2 * 80 * 2048)
+        assert (int(one["images_seen"]), int(two["images_seen"])) == (80 * 1024, 2 * 80 * 1024)
         assert {one["unit"], two["unit"]} == {"tokens"}
     for num_gpus in (1, 2):
         ddp, fsdp = (rows["language_model", f"strategy_{name}", num_gpus] for name in ("ddp", "fsdp"))
         assert float(ddp["quality_last"]) == pytest.approx(float(fsdp["quality_last"]), abs=0.03), "the same training"
     answer = project.read("results/tables/language_model/answer.txt")
-    assert "2048 tokens per device" in answer and "tokens/s" in answer
+    assert "1024 tokens per device" in answer and "tokens/s" in answer
     assert "strategy_ddp" in answer and "strategy_fsdp" in answer
     assert not any(word in answer for word in ("image", "sample"))
     figure = project.read("results/figures/language_model/throughput_by_gpus.svg")
