@@ -9,4 +9,4 @@ include: "workflow/Snakefile"
 
 
 # Snakemake forgets the default target of an included file.
-workflow.default_target = "all"
+workflow.default_target = workflow.modifier.modify_rulename("all")

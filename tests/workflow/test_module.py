@@ -122,6 +122,13 @@ def test_without_a_prefix_results_are_beside_those_of_the_other_workflow(importi
     assert "howmanygpus_train" in printed and "scaling/results" not in printed
 
 
+def test_the_snakefile_at_the_top_of_the_clone_is_the_same_module(importing, tmp_path):
+    text = (importing / "Snakefile").read_text().replace("workflow/Snakefile", "Snakefile")
+    (tmp_path / "Snakefile").write_text(text[: text.index("rule draw")])
+    (tmp_path / "config.yaml").write_text((importing / "config.yaml").read_text())
+    assert "rule howmanygpus_all:" in call(tmp_path, "--dry-run"), "it is the default target"
+
+
 def test_a_replaced_prefix_is_refused_with_the_remedy(importing, tmp_path):
     text = (importing / "Snakefile").read_text()
     (tmp_path / "Snakefile").write_text(text.replace('prefix: "scaling"', 'replace_prefix: {"results/": "others/"}'))

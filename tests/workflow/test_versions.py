@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from forking import STARTED_BY_USERS
 from howmanygpus.invocation.versions import TESTED
@@ -47,6 +48,16 @@ def test_a_study_runs_in_several_passes_with_a_crash_and_its_reason(project, pre
     assert "gpus1" in last and "crashed: RuntimeError: the fake backend was told to crash" in last
     completed = {path.split("/")[1] + path[path.index("_gpus") :].split("_")[1] for path in project.read_records()}
     assert {"dozinggpus1", "dozinggpus2"} <= completed and not any("sleeping" in each for each in completed)
+
+
+@pytest.mark.parametrize(("profile", "device"), [("local", "cpu"), ("slurm", "a100")])
+def test_a_dry_run_needs_snakemake_and_a_profile_alone(python, project, tmp_path, profile, device):
+    small = study(frameworks=["pytorch_ddp"], devices=[device])
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"studies": {"small": small}}))
+    code = ["--snakefile", ROOT / "workflow" / "Snakefile", "--profile", ROOT / "profiles" / profile]
+    command = [python, *STARTED_BY_USERS[1:], *map(str, code), "--configfile", "mine.yaml", "--dry-run"]
+    called = subprocess.run(command, cwd=tmp_path, env=project.environment(), capture_output=True, text=True)
+    assert called.returncode == 0 and "This call would do" in called.stdout + called.stderr, called.stderr[-3000:]
 
 
 def test_the_short_tests_of_the_invocation_pass(python, tmp_path):

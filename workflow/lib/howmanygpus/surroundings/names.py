@@ -38,7 +38,7 @@ SYSTEM_VARIABLES = [
 ]
 """
 Identity and place of a process, its libraries and compilers. The rules' shell lines replace a user's PYTHONPATH by the
-workflow's own, to which an interpreter's modules may add theirs.
+workflow's own (see OF_SNAKEMAKE), to which an interpreter's modules may add theirs.
 """
 MODULE_VARIABLES = [
     "MODULEPATH",
