@@ -84,6 +84,11 @@ def test_a_figure_is_drawn_from_the_modules_table(importing):
     assert not (importing / "results").exists()
 
 
+def test_the_report_is_that_of_the_importing_workflow(importing):
+    call(importing, "--report", "report.html")
+    assert "which batch size, and at what cost" not in (importing / "report.html").read_text()
+
+
 def test_a_second_call_has_nothing_to_do(importing):
     assert "Nothing to be done" in call(importing, "--dry-run")
 

@@ -58,5 +58,9 @@ if not (IS_MODULE or workflow.configfiles):
     configfile: DEFAULT_CONFIG
 
 
+# The report of a workflow that imports this one is its own.
 if not IS_MODULE:
+
+    report: "../report/workflow.rst"
+
     update_config(config, retype(workflow.config_settings.config))

@@ -43,7 +43,7 @@ def begin_command(place: Path = Path()) -> str:
         scripts = f"{scripts}/in_folder.py {shlex.quote(str(place))} {scripts}"
     if has_own_snakemake():
         return f"PYTHONPATH={library} {python} {scripts}"
-    return f'{OF_SNAKEMAKE}="$PYTHONPATH" PYTHONPATH={library}:"$PYTHONPATH" {python} {scripts}'
+    return f'{OF_SNAKEMAKE}="$PYTHONPATH" PYTHONPATH={library}"${{PYTHONPATH:+:$PYTHONPATH}}" {python} {scripts}'
 
 
 def accept_earlier_records(rules: Iterable[Any]) -> None:
