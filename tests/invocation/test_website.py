@@ -96,9 +96,9 @@ def test_continuous_integration_calls_what_the_makefile_has():
 
 
 def test_badges_say_what_is_known():
-    oldest = TESTED["snakemake"].split(",")[0].removeprefix(">=")
+    oldest, beyond = re.fullmatch(r">=(\S+),<9\.(\d+)", TESTED["snakemake"]).groups()
     known = {
-        "snakemake": f"Snakemake: {oldest} or later",
+        "snakemake": f"Snakemake: {oldest} to 9.{int(beyond) - 1}",
         "python": f"Python: {PROJECT['requires-python'].removeprefix('>=')} or later",
         "licence": f"licence: {PROJECT['license'].replace('-', ' ')}",
     }

@@ -19,6 +19,7 @@ from howmanygpus.measure.launch.launch import RunModule, lock_machine, lock_publ
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.spec import INDEPENDENT
 from howmanygpus.site.jobs.attempts import build_launch_command, create_attempt
+from howmanygpus.surroundings.version import VERSION
 from messages import says
 from records import make_run
 from specs import make_spec
@@ -80,7 +81,7 @@ def test_an_attempt_waits_while_another_of_its_run_publishes(tmp_path):
         publishing.join(timeout=0.5)
         assert publishing.is_alive() and not run_dir.exists()
     publishing.join(timeout=120)
-    assert json.loads((run_dir / "run.json").read_text()) == record
+    assert json.loads((run_dir / "run.json").read_text()) == {"workflow_version": VERSION} | record
     assert (run_dir / "events.jsonl").read_text() == "newer\n" and not attempts[1].path.exists()
 
 

@@ -98,7 +98,7 @@ def test_a_metric_under_another_name_is_named(metrics, told):
 
 
 def answer_program(*rows):
-    program = {"framework": "mine", "model": "mine", "dataset": "own_data", "input": "program"}
+    program = {"framework": "mine", "model": "mine", "dataset": "own_data", "input": "program", "unit": "samples"}
     data = pd.DataFrame([{"study": "s", "dataset": "own_data", "input": "program"}], columns=list(DATASETS))
     return make_facts(*(program | row for row in rows), guessed=None, datasets=data)
 

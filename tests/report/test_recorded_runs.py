@@ -33,7 +33,6 @@ NEED_TRACES = {"traces", "trace_strips"}
 """No recorded run was traced: its trace is larger than the whole set."""
 LEFT_OUT = NEED_CLUSTER | NEED_SEARCH | NEED_TRACES
 SIZE_BYTES = 2_000_000
-TEMPLATES = recorded_runs.ROOT / "workflow" / "report"
 EMPTY_HERE = {"class_auc"}
 """Tables without rows for images with one label each."""
 
@@ -101,7 +100,7 @@ def test_the_page_of_all_runs_has_less_than_two_kilobytes_for_each_run(folder, r
     merge_tables(parts, merged)
     timelines = [tables["timelines"] for _, tables in recorded.values()]
     facts = all_runs.collect(all_runs.read_rows(merged), read_table(merged), timelines, folder)
-    page, empty = (all_runs.render(facts | changes, {}, TEMPLATES) for changes in ({}, {"rows": [], "details": []}))
+    page, empty = (all_runs.render(facts | changes, {}) for changes in ({}, {"rows": [], "details": []}))
     assert len(facts["details"]) == len(read_table(merged)) > 70
     done = [run for run in facts["details"] if run["values"]["status"] == "completed"]
     assert all("record" in run and "timeline" in run for run in done)

@@ -63,7 +63,7 @@ WORDS = [
     ({"variants": {"fast": {"epochs": 1}}}, 'studies.s.variants.fast: unknown key "epochs"'),
     ({"eval_devices": "one"}, 'studies.s.eval_devices: "one" is not known here; choose from all, first'),
     ({"exclude": [{"num_gpu": 1}]}, 'studies.s.exclude[0]: unknown key "num_gpu"; did you mean num_gpus?'),
-    ({"loader": "own"}, 'studies.s.loader: "own" is not known here; choose from native, shared'),
+    ({"loader": "own"}, 'studies.s.loader: "own" is not known here; choose from dali, native, shared'),
     (
         {"loader_kind": "fibres"},
         'studies.s.loader_kind: "fibres" is not known here; choose from null, processes, threads',
