@@ -16,15 +16,15 @@ def test_a_clear_winner_is_recommended_with_its_interval():
     best = decision["recommended"]
     assert (best["framework"], best["num_gpus"]) == ("a", 1)
     assert best["duration_s"] == {"median": 100, "low": 98, "high": 102}
-    assert decision["ties"] == [] and find(decision, "next framework")["framework"] == "b"
-    assert find(decision, "next framework")["times_faster"]["median"] == pytest.approx(100 / 130)
+    assert decision["ties"] == [] and find(decision, "other framework")["framework"] == "b"
+    assert find(decision, "other framework")["times_faster"]["median"] == pytest.approx(100 / 130)
     assert "Use 1 x cpu, a, 8 images per device: accuracy 0.9 in 1.67 min (1.63 to 1.7) of training" in text
 
 
 def test_what_repeats_cannot_tell_apart_is_a_tie_everywhere():
     decision, text = answer(repeat(around(100, 0.05)), repeat(around(101, 0.05), "b"))
     assert [other["framework"] for other in decision["ties"]] == ["b"]
-    assert find(decision, "next framework")["is_tied"]
+    assert find(decision, "other framework")["is_tied"]
     assert "Other framework: 1 x cpu, b, 8 images per device: not told apart by 3 repeats" in text
     assert "Not told apart" not in text, "it is named above"
 

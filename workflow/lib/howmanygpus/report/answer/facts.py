@@ -315,7 +315,7 @@ def _list_ties(chosen: Candidate, candidates: list[Candidate]) -> list[Candidate
 def _list_alternatives(
     chosen: Candidate, candidates: list[Candidate], by_count: dict[int, Candidate]
 ) -> list[tuple[list[str], Candidate]]:
-    """Return what a reader will ask about, with its roles: cheapest, fastest, next framework, next doubling.
+    """Return what a reader will ask about, with its roles: cheapest, fastest, other framework, next doubling.
 
     Each alternative stands once; the recommended configuration is none of its own.
     """
@@ -324,7 +324,7 @@ def _list_alternatives(
     found = {
         "cheapest": cheapest if cheapest.is_cheaper_than(chosen) else None,
         "fastest": min(candidates, key=lambda each: each.duration),
-        "next framework": min(others, key=lambda each: each.duration, default=None),
+        "other framework": min(others, key=lambda each: each.duration, default=None),
         "next doubling": next((each for count, each in by_count.items() if count >= 2 * chosen.num_gpus), None),
     }
     named: list[tuple[list[str], Candidate]] = []

@@ -1,7 +1,7 @@
 """
 What the recommendation was chosen from: the fastest configuration of each series on each number of devices.
 
-`roles` are recommended, cheapest, fastest, next framework and next doubling, separated by commas, or `tied` for what
+`roles` are recommended, cheapest, fastest, other framework and next doubling, separated by commas, or `tied` for what
 the repeats do not tell from the recommended configuration. `duration_s` is the training time until the target or,
 without a target, the seconds that all devices need for one image. `of` is the part of a study that is decided by
 itself: the model of the devices, or a combination of a program's axes. A part without a recommendation has `refusal`.
