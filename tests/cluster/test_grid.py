@@ -16,7 +16,7 @@ COUNTS = [1, 2, 4, 8]
 WITNESS = """
 import json, os, sys
 from pathlib import Path
-if "workflow/scripts/train.py" in sys.orig_argv:
+if any(word.endswith("/workflow/scripts/train.py") for word in sys.orig_argv):
     import psutil
     above = [each.cmdline() for each in psutil.Process().parents()]
     seen = {"variables": sorted(os.environ), "snakemakes": sum("snakemake" in words for words in above)}
