@@ -227,6 +227,8 @@ def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
                 "linewidth": 0.7,
                 "alpha": 0.6,
                 "relpos": (0, 0.5),
+                # Otherwise matplotlib looks for the line's way out of the text's box, by halves, at each drawing.
+                "patchA": None,
             },
         )
 
