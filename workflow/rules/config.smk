@@ -20,8 +20,8 @@ LIBRARY = Path(str(workflow.current_basedir)).resolve().parent / "lib"
 
 if not LIBRARY.is_dir():
     sys.exit(
-        f"snakemake: {LIBRARY} does not exist: the rules need the library beside them, and Snakemake fetches no folders; "
-        "clone the repository, and give the path of its workflow/Snakefile"
+        f"snakemake: {LIBRARY} does not exist: the rules need the library beside them, and Snakemake fetches no "
+        "folders; clone the repository, and give the path of its workflow/Snakefile"
     )
 
 sys.path.insert(0, str(LIBRARY))

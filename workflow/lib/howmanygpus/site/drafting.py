@@ -18,6 +18,7 @@ from math import inf
 from pathlib import Path
 
 from howmanygpus.config.errors import ConfigError
+from howmanygpus.config.schema import read_schema
 from howmanygpus.site import slurm
 from howmanygpus.site.machine import has_nvml
 from howmanygpus.site.node_check import describe_interfaces
@@ -26,8 +27,9 @@ from howmanygpus.site.offer import list_gres
 STATE = "TO STATE: "
 MOST_NODES, MOST_JOBS, RUNTIME_MIN = 2, 100, 60
 """Values of the drafts that a site may lower: nodes of the largest run, jobs in the queue, minutes of other jobs."""
-GATE_MIN, OVERHEAD_MIN = 30, 5
-"""Defaults of slurm.gate_limit_min and slurm.overhead_min."""
+GATE_MIN, OVERHEAD_MIN = (
+    read_schema("machine")["$defs"]["slurm"]["properties"][key]["default"] for key in ("gate_limit_min", "overhead_min")
+)
 CAPABILITIES = {
     "6.0": ("p100",),
     "7.0": ("v100", "v100s"),
@@ -264,7 +266,9 @@ def _draft_settings(site: Site, places: list[Place]) -> Iterator[str]:
     yield "  scratch: null"
     shortest_min = min(place.longest_min for place in places)
     if shortest_min < GATE_MIN + OVERHEAD_MIN:
-        yield from _remark("A job of the parity gate takes this many minutes and 5 more, and must fit a partition.", 2)
+        yield from _remark(
+            f"A job of the parity gate takes this many minutes and {OVERHEAD_MIN} more, and must fit a partition.", 2
+        )
         yield f"  gate_limit_min: {max(1, int(shortest_min) - OVERHEAD_MIN)}"
 
 
