@@ -51,7 +51,7 @@ SITE_HAS ?=
 FRAMEWORKS ?=
 STEPS ?=
 
-.PHONY: demo figures test test-frameworks test-all check site locks references compare gallery export adopt draft-machine check-gpu wheelhouse
+.PHONY: demo figures test test-frameworks test-slow test-all check site locks references compare gallery export adopt draft-machine check-gpu wheelhouse
 
 demo: $(INSTALLED)
 	@# After Ctrl-C some shells would go on with the else branch.
@@ -72,8 +72,11 @@ test: $(TESTABLE)
 test-frameworks: $(TESTABLE)
 	$(TEST) -m frameworks
 
+test-slow: $(TESTABLE)
+	$(TEST) -m "not quick" $(if $(TEST_MINUTES),--minutes "$(TEST_MINUTES)")
+
 test-all: test
-	$(TEST) -m "not quick"
+	$(MAKE) test-slow
 
 check: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 check: $(TESTABLE)

@@ -3,9 +3,11 @@
 import compileall
 import hashlib
 import json
+import math
 import os
 import sys
 import tempfile
+import time
 
 import pytest
 
@@ -33,6 +35,21 @@ LONGEST = (
 """Files that take longest, without `test_`."""
 WHOLE_CALLS = ("workflow", "cluster")
 """Folders with tests of whole calls of Snakemake. `make test-all` runs them, and `make test` those marked as quick."""
+
+
+SESSION_BEGIN = time.monotonic()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--minutes", type=float, default=math.inf, help="skip what is not begun after so many minutes")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Skip the rest of the tests when their time is up, so that a slow machine ends with what it has tested."""
+    minutes = item.config.getoption("--minutes")
+    if time.monotonic() - SESSION_BEGIN > 60 * minutes:
+        pytest.skip(f"not begun within --minutes {minutes:g}")
 
 
 def pytest_itemcollected(item):

@@ -29,7 +29,7 @@ from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.transforms import Affine2D, ScaledTranslation, Transform
+from matplotlib.transforms import Affine2D, Bbox, ScaledTranslation, Transform
 
 from howmanygpus import registry
 from howmanygpus.files import atomic_path
@@ -430,21 +430,35 @@ def mark_trial_runs(figure: Figure, study: str) -> None:
 
 def save_figure(figure: Figure, svg: Path, png: Path) -> None:
     """Write both files atomically."""
-    save_svg(figure, svg)
+    box = _lay_out(figure)
+    save_svg(figure, svg, box)
     with atomic_path(png) as partial:
-        figure.savefig(partial, format="png", bbox_inches="tight", dpi=150)
+        figure.savefig(partial, format="png", bbox_inches=box, dpi=150)
 
 
-def save_svg(figure: Figure, path: Path) -> None:
+def save_svg(figure: Figure, path: Path, box: Bbox | None = None) -> None:
     """Write a figure as SVG. It has no date, so that it is reproducible.
 
     Long lines are most of a figure with many points. Their coordinates get one decimal of a point (1/72 inch) instead
     of matplotlib's six, and no letter before each, which halves their size.
+
+    box: the part of the figure to write, in inches, if the figure is laid out.
     """
     with atomic_path(path) as partial:
-        figure.savefig(partial, format="svg", bbox_inches="tight", metadata={"Date": None})
+        figure.savefig(partial, format="svg", bbox_inches=box or _lay_out(figure), metadata={"Date": None})
         text = partial.read_text(encoding="utf-8")
         partial.write_text(LONG_LINE.sub(lambda line: _shorten(line[0]), text), encoding="utf-8")
+
+
+def _lay_out(figure: Figure) -> Bbox:
+    """Place the panels of a figure for good, and return the part that is not empty, with a margin, in inches.
+
+    Otherwise matplotlib lays the figure out and looks for that part for each file, which takes longer than drawing.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine(None)
+    box = figure.get_tightbbox()
+    return Bbox(box.padded(plt.rcParams["savefig.pad_inches"]).get_points())
 
 
 def _shorten(line: str) -> str:
