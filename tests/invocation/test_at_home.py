@@ -1,9 +1,12 @@
 """The repository has the layout that the Snakemake Workflow Catalog expects, and one version."""
 
+import shlex
 import tomllib
+from pathlib import Path
 
 import yaml
 
+from howmanygpus.clone import name_script
 from howmanygpus.surroundings.version import VERSION
 from project import ROOT
 
@@ -28,3 +31,12 @@ def test_the_contents_page_includes_every_file_of_rules():
 def test_all_files_name_the_same_version():
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == VERSION
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == VERSION
+
+
+def test_a_script_is_named_as_the_user_of_the_folder_starts_it(tmp_path, monkeypatch):
+    """Also where the results are in a folder without the workflow's code."""
+    monkeypatch.chdir(ROOT)
+    assert name_script("retry_runs") == ".venv/bin/python workflow/scripts/retry_runs.py"
+    monkeypatch.chdir(tmp_path)
+    program, script = shlex.split(name_script("retry_runs"))
+    assert Path(program).exists() and Path(script) == ROOT / "workflow" / "scripts" / "retry_runs.py"

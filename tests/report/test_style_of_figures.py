@@ -7,6 +7,7 @@ import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.transforms import Bbox
 
 from howmanygpus.report.style import save_svg
 
@@ -44,8 +45,9 @@ def test_long_lines_of_an_svg_are_short_texts_and_differ_by_less_than_a_tenth_of
     values = np.random.default_rng(0).random(500)
     values[250] = np.nan
     axes.plot(values)
-    save_svg(figure, tmp_path / "short.svg")
-    figure.savefig(tmp_path / "long.svg", bbox_inches="tight", metadata={"Date": None})
+    box = Bbox([[0.0, 0.0], figure.get_size_inches()])
+    save_svg(figure, tmp_path / "short.svg", box)
+    figure.savefig(tmp_path / "long.svg", bbox_inches=box, metadata={"Date": None})
     plt.close(figure)
     short, long = (read_lines(tmp_path / f"{name}.svg") for name in ("short", "long"))
     assert len(short) == len(long) == 2

@@ -342,10 +342,12 @@ def write_end(attempt: AttemptFolder, record: dict) -> None:
     the violation as the reason.
     """
     try:
-        write_record(attempt.record, record)
-    except RecordError as error:
-        reason = f"{error}; the attempt had ended with {record['status']}: {record['reason']}"
-        write_end(attempt, {key: record[key] for key in KEPT} | {"status": "crashed", "reason": reason})
+        try:
+            write_record(attempt.record, record)
+        except RecordError as error:
+            reason = f"{error}; the attempt had ended with {record['status']}: {record['reason']}"
+            kept = {key: record[key] for key in KEPT}
+            write_record(attempt.record, kept | {"status": "crashed", "reason": reason})
     except OSError:
         traceback.print_exc()
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from howmanygpus.clone import name_script
 from howmanygpus.report.answer.candidates import Candidate, Goal
 from howmanygpus.report.answer.names import CONFIGURATION
 from howmanygpus.report.drift import choose_unit, compute_relative_rates, describe_drift, measure_drift
@@ -23,7 +24,8 @@ LINEAR = 1.05
 ENOUGH_REPEATS = 3
 UNFINISHED = ("missing", "running", "interrupted", "preempted", "node_failed", "cancelled")
 """Statuses of runs that the next call does."""
-RETRY = ".venv/bin/python workflow/scripts/retry_runs.py"
+RETRY = "retry_runs"
+"""The script that has the next call repeat runs."""
 
 Facts = dict[str, Any]
 
@@ -85,7 +87,7 @@ def _doubt_runs(case: Case) -> Doubts:
     if num_disturbed:
         is_named = any(each.num_disturbed for each in case.named)
         facts = {"num_disturbed": num_disturbed, "num_runs": len(runs), "is_named": is_named}
-        yield "disturbed", facts, f"{RETRY} --disturbed --study {runs['study'].iloc[0]}"
+        yield "disturbed", facts, f"{name_script(RETRY)} --disturbed --study {runs['study'].iloc[0]}"
 
 
 def _doubt_work(case: Case) -> Doubts:
@@ -187,7 +189,7 @@ def _doubt_hosts(case: Case) -> Doubts:
     unhealthy = runs[runs["health"].notna()]
     if len(unhealthy):
         facts = {"num_runs": len(unhealthy), "finding": unhealthy["health"].value_counts().index[0]}
-        yield "health", facts, f"{RETRY} --unhealthy --study {runs['study'].iloc[0]}"
+        yield "health", facts, f"{name_script(RETRY)} --unhealthy --study {runs['study'].iloc[0]}"
     outliers = runs[runs["is_outlier"].eq(True)]
     if len(outliers):
         yield "outliers", {"num_runs": len(outliers), "frameworks": _list_frameworks(outliers)}
