@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 
+from hanging import HANG_S
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 QUIET = ("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")
 
@@ -29,7 +31,7 @@ def open_page(page, scratch) -> tuple[str, list[str], list[str]]:
         "--enable-logging=stderr",
     ]
     command += [f"--user-data-dir={scratch / 'browser'}", f"--log-net-log={net_log}", "--virtual-time-budget=5000"]
-    result = subprocess.run([*command, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=600)
+    result = subprocess.run([*command, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=HANG_S)
     assert result.returncode == 0
     requests = [event.get("params", {}) for event in json.loads(net_log.read_text())["events"]]
     asked = [request["url"] for request in requests if request.get("initiator", "").startswith(("file", "null"))]

@@ -14,6 +14,7 @@ import psutil
 import yaml
 
 from forking import STARTED_BY_USERS, listen_to_ctrl_c, run_snakemake
+from hanging import HANG_S
 from howmanygpus.site.environments.pins import hash_requirements
 from howmanygpus.study.invalidation.pins import environment_record
 
@@ -57,7 +58,7 @@ FRAMEWORKS["{name}"] = Framework(
 
 
 def run_snakefile(
-    folder: Path, text: str, *arguments: str, check: bool = False, timeout_s: float = 300.0
+    folder: Path, text: str, *arguments: str, check: bool = False, timeout_s: float = HANG_S
 ) -> subprocess.CompletedProcess:
     """Run another workflow, which can import the project's library, in a process of its own."""
     (folder / "Snakefile").write_text(text)
@@ -201,7 +202,7 @@ class Project:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
 
-    def snakemake(self, *arguments: str, expect: int = 0, timeout_s: float = 1200.0) -> str:
+    def snakemake(self, *arguments: str, expect: int = 0, timeout_s: float = HANG_S) -> str:
         """Run Snakemake to the end, assert its exit status, and return what it printed."""
         output = self.folder / "printed.txt"
         options = ["--profile", self.profile, *arguments]

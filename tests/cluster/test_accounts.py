@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from hanging import HANG_S
 from project import ROWS, study
 
 CHANGE = ("sacctmgr", "--immediate")
@@ -28,7 +29,7 @@ def find_obstacle(project) -> str:
     logs = project.folder / ".snakemake" / "log"
     project.wait_until(lambda: any("cannot start" in p.read_text() for p in logs.glob("*.log")), "the message")
     process.terminate()
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=HANG_S)
     (said,) = re.findall(r"SLURM cannot start job \d+ .*", output)
     return said
 

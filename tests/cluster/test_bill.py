@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.report.files import read_table
 from howmanygpus.site.slurm import list_accounted
 from project import study
@@ -59,7 +60,7 @@ def billed(cluster, prepared, tmp_path_factory, environment_record):
     project.behave(parity__sleeping="crash", dozing__base__gpus1="crash", dozing__base__gpus2="wait_for_file")
     process = project.start()
     cluster.run("scancel", project.wait_for_running("_gpus2_")["id"])
-    output, _ = process.communicate(timeout=600)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 1, output[-4000:]
     project.behave()
     project.snakemake()

@@ -9,6 +9,7 @@ import sys
 import psutil
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.measure.launch.rendezvous import PORTS
 from howmanygpus.site.jobs.invocations import read_start_ticks
 from project import SANDBOX
@@ -38,7 +39,7 @@ def start(cluster, *options, then="true", folder=""):
 
 
 def read_lines(job):
-    return [line.split() for line in job.communicate(timeout=300)[0].splitlines()]
+    return [line.split() for line in job.communicate(timeout=HANG_S)[0].splitlines()]
 
 
 def test_jobs_beside_each_other_get_different_gpus(cluster, tmp_path):
@@ -66,9 +67,9 @@ def test_a_node_that_is_lost_is_seen_as_down_and_comes_back(cluster):
         return cluster.run("sinfo", "--noheader", "--nodes=node3", "--format=%T").split()[0].rstrip("*")
 
     cluster.stop_daemon("node3")
-    wait_for(lambda: state() == "down", "a lost node", cluster.folder / "slurmctld.log", timeout_s=300)
+    wait_for(lambda: state() == "down", "a lost node", cluster.folder / "slurmctld.log")
     cluster.start_node("node3")
-    wait_for(lambda: state() == "idle", "its return", cluster.folder / "slurmctld.log", timeout_s=300)
+    wait_for(lambda: state() == "idle", "its return", cluster.folder / "slurmctld.log")
 
 
 def test_a_lost_node_and_an_orphaned_process_end_the_run(tmp_path, monkeypatch):
@@ -77,7 +78,7 @@ def test_a_lost_node_and_an_orphaned_process_end_the_run(tmp_path, monkeypatch):
     orphan = subprocess.Popen(["sleep", "600"], env=os.environ | {"SLURMD_NODENAME": "nowhere"})
     monkeypatch.setattr(psutil.Process, "parent", lambda process: None)
     one.lose_node("nowhere")
-    assert orphan.wait(timeout=300) == -signal.SIGKILL
+    assert orphan.wait(timeout=HANG_S) == -signal.SIGKILL
 
 
 @pytest.mark.usefixtures("cluster")

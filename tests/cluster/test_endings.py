@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from hanging import HANG_S
 from project import ROWS, study
 from slurm.project import ClusterProject
 
@@ -94,7 +95,7 @@ def provoke(project, cluster) -> str:
     running = ("squeue", "--noheader", "--format=%i")
     project.wait_until(lambda: cluster.run(*running).split() == alone, "the end of all other jobs")
     cluster.lose_node(jobs["lost"]["nodes"])
-    output, _ = process.communicate(timeout=600)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 1, output[-4000:]
     cluster.start_node(jobs["lost"]["nodes"])
     project.wait_until(lambda: cluster.count_idle() == len(cluster.nodes), "the node's return")

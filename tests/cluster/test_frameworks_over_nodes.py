@@ -33,7 +33,7 @@ def test_frameworks_average_their_gradients_over_two_nodes(cluster, prepared, tm
     real = study(frameworks=OVER_NODES, num_gpus=[2 * per_node], steps=4, **options)
     project.write_config(real=real, placed=study(**placed, **options))
     project.edit("workflow/lib/howmanygpus/gate/task.py", ONLY_SGD)
-    project.snakemake("--jobs", "2", *RUNS, "write_parity_page", timeout_s=2400)
+    project.snakemake("--jobs", "2", *RUNS, "write_parity_page")
     project.snakemake(*PLACED)
     checks = read_table(project.folder / "results" / "tables" / "parity.tsv")
     over_nodes = checks[(checks["devices"] == 2) & (checks["nodes"] == 2)]

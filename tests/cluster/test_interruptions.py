@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from hanging import HANG_S
 from project import ROWS, study
 
 WAITING = "_gpus2_"
@@ -40,7 +41,7 @@ def give_nodes_to_another(grid, cluster) -> str:
     job = grid.wait_for_running(WAITING)["id"]
     grid.wait_until(lambda: cluster.run("squeue", "--noheader", "--format=%i").split() == [job], "the other job's end")
     command = ["srun", "--partition=urgent", "--nodes=3", "--exclusive", "--mem=0", "sleep", "1"]
-    subprocess.run(command, env=cluster.environment(), check=True, timeout=600)
+    subprocess.run(command, env=cluster.environment(), check=True, timeout=HANG_S)
     return job
 
 
@@ -51,7 +52,7 @@ def test_a_preempted_run_starts_again_and_completes(grid, cluster):
     grid.wait_until(lambda: read_state(cluster, job) == "PENDING", "the job's return to the queue")
     cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")
     (grid.folder / "go_on").touch()
-    output, _ = process.communicate(timeout=600)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, output[-3000:]
     assert read_statuses(grid) == {"1": "completed", "2": "completed"}
     assert read_waiting_run(grid)["job"]["restarts"] == 1
@@ -61,7 +62,7 @@ def test_a_preempted_run_that_slurm_does_not_start_again_has_failed(grid, cluste
     grid.edit_profile(**{"slurm-no-requeue": True})
     process = grid.start(*ROWS)
     give_nodes_to_another(grid, cluster)
-    output, _ = process.communicate(timeout=600)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 1, output[-3000:]
     grid.snakemake("available", *ROWS)
     assert read_statuses(grid) == {"1": "completed", "2": "preempted"}
@@ -88,7 +89,7 @@ def test_the_job_of_a_killed_snakemake_is_taken_over(grid, cluster):
     before = cluster.run(*name)
     grid.wait_until(lambda: cluster.run(*name) != before, "the job's new name")
     (grid.folder / "go_on").touch()
-    output, _ = again.communicate(timeout=600)
+    output, _ = again.communicate(timeout=HANG_S)
     assert again.returncode == 0 and f"job {old} of an earlier call is doing this" in output, output[-3000:]
     record = read_waiting_run(grid)
     assert (record["status"], record["job"]["id"]) == ("completed", old)
@@ -107,7 +108,7 @@ def test_an_attempt_of_a_killed_snakemake_with_other_settings_is_replaced(grid, 
     grid.wait_until(lambda: len(grid.find_attempts(WAITING)) == 2, "the second attempt")
     grid.wait_until(lambda: read_state(cluster, old) == "CANCELLED", "the old job's end")
     (grid.folder / "go_on").touch()
-    output, _ = again.communicate(timeout=600)
+    output, _ = again.communicate(timeout=HANG_S)
     assert again.returncode == 0, output[-3000:]
     record = read_waiting_run(grid)
     ended = [(attempt["job"]["id"], attempt["status"], attempt["reason"]) for attempt in grid.find_attempts(WAITING)]
@@ -118,7 +119,7 @@ def press_ctrl_c(process) -> str:
     """Press Ctrl-C once and return what is printed. If Snakemake does not end, fail with a traceback of each thread."""
     process.send_signal(signal.SIGINT)
     try:
-        return process.communicate(timeout=300)[0]
+        return process.communicate(timeout=HANG_S)[0]
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGABRT)
         raise AssertionError(process.communicate()[0][-10_000:]) from None

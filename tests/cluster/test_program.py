@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 
+from hanging import HANG_S
 from howmanygpus.report.telemetry import read_telemetry
 from project import ROOT
 from slurm.project import ClusterProject
@@ -100,7 +101,7 @@ def test_the_documented_torchrun_reports_from_the_first_of_two_nodes(cluster, en
     process = project.start("--until", "train")
     probe = project.folder / "results" / "probe" / "fake.json"
     project.wait_until(probe.exists, "the probe")
-    output, _ = process.communicate(timeout=1200)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, output[-3000:]
     records = list(project.read_records().values())
     assert [record["status"] for record in records] == ["completed"] * REPEATS

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from hanging import HANG_S
 from project import RUNS, study
 
 
@@ -47,5 +48,5 @@ def test_runs_go_at_the_same_time_otherwise(four_runs, cluster):
 
     four_runs.wait_until(lambda: count_running() == 4, "all four runs at the same time")
     (four_runs.folder / "go_on").touch()
-    output, _ = process.communicate(timeout=600)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, output[-3000:]

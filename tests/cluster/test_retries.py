@@ -2,6 +2,7 @@
 
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.site.slurm import parse_fields
 from project import ROWS, RUNS, study
 from slurm.cluster import CORES_PER_NODE, GPUS_PER_NODE, MEMORY_PER_NODE_MB
@@ -46,7 +47,7 @@ def test_each_run_is_retried_with_more_of_the_exhausted_resource(project, cluste
     project.wait_until(lambda: all(len(project.find_attempts(cell)) == 2 for cell in cells), "all second attempts")
     requests = {cell: find_request(cluster, project.find_attempts(cell)[1]) for cell in cells}
     (project.folder / "go_on").touch()
-    output, _ = process.communicate(timeout=600)
+    output, _ = process.communicate(timeout=HANG_S)
     least = f"00:{LIMIT_MIN + OVERHEAD_MIN}:00"
     assert requests == {
         "one/limited": ("01:00:00", "4000M"),
@@ -69,7 +70,7 @@ def test_a_run_whose_node_was_lost_requests_no_more_than_before(project, cluster
     first, second = project.find_attempts("/lost/")
     requests = [find_request(cluster, attempt) for attempt in (first, second)]
     (project.folder / "go_on").touch()
-    output, _ = process.communicate(timeout=600)
+    output, _ = process.communicate(timeout=HANG_S)
     cluster.start_node(node)
     project.wait_until(lambda: cluster.count_idle() == len(cluster.nodes), "the node's return")
     assert first["status"] == "node_failed" and process.returncode == 0, output[-3000:]
@@ -101,7 +102,7 @@ def test_a_measurement_is_retried_with_more_of_the_lacking_resource(project, clu
     else:
         for limit in ("TimeLimit=1", "EndTime=now+1"):
             cluster.run("scontrol", "update", f"JobId={job}", limit)
-    output, _ = process.communicate(timeout=600)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, output[-3000:]
     last, *second = find_jobs("all")[-1]
     assert int(last) > int(job), "it was tried again"

@@ -2,6 +2,7 @@
 
 import subprocess
 
+from hanging import HANG_S
 from project import study
 
 
@@ -14,7 +15,7 @@ def test_scripts_do_the_runs_and_nothing_is_left_to_train(project):
     assert [path.stem.split("_")[3] for path in scripts] == ["gpus1", "gpus8"]
     for script in scripts:
         submitted = ["sbatch", "--wait", str(script)]
-        subprocess.run(submitted, cwd="/", env=project.environment(), check=True, timeout=600)
+        subprocess.run(submitted, cwd="/", env=project.environment(), check=True, timeout=HANG_S)
     records = project.read_records().values()
     assert sorted(record["spec"]["num_gpus"] for record in records) == [1, 8]
     assert {record["status"] for record in records} == {"completed"}

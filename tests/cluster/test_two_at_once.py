@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from hanging import HANG_S
 from project import ROWS, study
 from slurm.project import ClusterProject
 
@@ -30,7 +31,7 @@ def read_state(cluster, job) -> str:
 
 def finish(project, process) -> None:
     (project.folder / "go_on").touch()
-    output, _ = process.communicate(timeout=600)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, output[-3000:]
     assert [row["status"] for row in project.read_rows()] == ["completed"]
 

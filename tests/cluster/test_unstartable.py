@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from hanging import HANG_S
 from project import ROWS, study
 
 LONGER_THAN_ITS_PARTITION_MIN = 2000
@@ -40,7 +41,7 @@ def check_named_and_cancelled(project, cluster, *words):
     project.wait_until(lambda: "cannot start" in read_messages(project), "the message about the job")
     project.wait_until(lambda: "1 job waits in SLURM's queue: 1 for " in read_messages(project), "the second message")
     process.terminate()
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=HANG_S)
     assert all(word in output for word in words), output
     assert output.count("SLURM cannot start job") == 1, "a job is named once"
     assert "The call was interrupted by SIGTERM; jobs that had not started were cancelled." in output
@@ -77,7 +78,7 @@ def test_a_job_whose_request_became_impossible_is_named_and_sigterm_cancels_it(p
     cluster.run("scontrol", "update", nodes, "AvailableFeatures=slow", "ActiveFeatures=slow")
     project.wait_until(lambda: "cannot start" in read_messages(project), "the message about the job")
     process.terminate()
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=HANG_S)
     assert "BadConstraints: no node of the partition gpu has what is asked for; compare" in output, output
     assert cluster.run(*waiting) == ""
 
@@ -97,7 +98,7 @@ def test_sigterm_cancels_pending_jobs_and_waits_for_running_ones(project, cluste
     others = ("squeue", "--noheader", "--format=%i")
     project.wait_until(lambda: cluster.run(*others).split() == [running], "the other job's end")
     (project.folder / "go_on").touch()
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 1 and "interrupted by SIGTERM" in output, output
     assert len(list((project.folder / "results" / "runs" / "usual").rglob("run.json"))) == 1, output
 
@@ -140,7 +141,7 @@ def test_a_job_that_ends_before_it_started_quotes_no_older_log(project, cluster)
     project.wait_until(lambda: "1 job waits in SLURM's queue: 1 for " in read_messages(project), "the second message")
     (job,) = cluster.run("squeue", "--noheader", "--format=%i").split()
     cluster.run("scancel", job)
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=HANG_S)
     assert f"cancelled: the job was cancelled (job {job})" in output and OLDER not in output, output
     screen = " ".join(output.split())
     assert screen.count(f"SLURM cannot start job {job}") == 1 and "1 job waits in SLURM's queue: 1 for " in screen, (

@@ -13,6 +13,7 @@ import snakemake_executor_plugin_slurm as plugin
 from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
+from hanging import HANG_S
 from howmanygpus.invocation import executor as module
 from howmanygpus.invocation.executor import Executor, adopt, check_fits, forget_requests
 from howmanygpus.invocation.failing import NOT_STARTED
@@ -147,13 +148,13 @@ def test_sigterm_cancels_waiting_jobs_until_the_call_ends(cancelled, monkeypatch
     monkeypatch.setattr(module, "REPEAT_S", 0.05)
     executor = make_executor(run_uuid="a-call")
     executor.cancel_waiting_jobs()
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + HANG_S
     while len(cancelled) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     (thread,) = (each for each in threading.enumerate() if each.name == "cancelling")
     executor.wait = False
-    thread.join(timeout=120)
+    thread.join(timeout=HANG_S)
     assert cancelled[:2] == [(True, ["7", "8"])] * 2
     assert executor.next_seconds_between_status_checks == 0.05, "the plugin soon asks for the jobs' states"
 

@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.measure.loop.loop import TrainingLoop
 from simulated import STEPS, Kept, Schedule, Simulated, explain, train
 from specs import make_data, make_spec
@@ -64,7 +65,7 @@ class Gated(Ticking):
         return self.steps
 
     def wait_for_step(self, marker):
-        deadline = time.monotonic() + 120.0
+        deadline = time.monotonic() + HANG_S
         last = 1 if marker == 1 else min(marker + self.run_ahead - 1, STEPS)
         while self.steps < last and time.monotonic() < deadline:
             time.sleep(0.001)

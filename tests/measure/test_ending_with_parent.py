@@ -10,6 +10,7 @@ import pytest
 
 import ending
 from ending import kill_those_left
+from hanging import HANG_S
 from project import ROOT
 
 SLOW_FORK = """
@@ -62,7 +63,7 @@ def test_a_parent_that_dies_before_its_child_asks_for_the_signal_is_noticed(scri
     child = psutil.Process(int(parent.stdout.readline()))
     parent.send_signal(signal.SIGKILL)
     parent.wait()
-    assert not kill_those_left([child], timeout_s=120)
+    assert not kill_those_left([child], timeout_s=HANG_S)
 
 
 def test_a_launcher_ends_if_its_caller_died_before():
@@ -79,7 +80,7 @@ def test_a_launcher_ends_if_its_caller_died_before():
         "missing",
     ]
     command += ["--deadline-s", "1", "--parent", str(caller.pid)]
-    assert subprocess.run(command, env=environment, timeout=120).returncode == -signal.SIGTERM
+    assert subprocess.run(command, env=environment, timeout=HANG_S).returncode == -signal.SIGTERM
 
 
 def test_a_process_that_has_ended_is_not_killed(monkeypatch):

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.measure.host import health
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.launch import launch
@@ -80,7 +81,7 @@ def test_an_attempt_waits_while_another_of_its_run_publishes(tmp_path):
         publishing.start()
         publishing.join(timeout=0.5)
         assert publishing.is_alive() and not run_dir.exists()
-    publishing.join(timeout=120)
+    publishing.join(timeout=HANG_S)
     assert json.loads((run_dir / "run.json").read_text()) == {"workflow_version": VERSION} | record
     assert (run_dir / "events.jsonl").read_text() == "newer\n" and not attempts[1].path.exists()
 

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from ending import kill_those_left
+from hanging import HANG_S
 from howmanygpus.measure.input.batches import TrainingBatches
 from howmanygpus.measure.input.prepared import open_data
 from howmanygpus.measure.spec import RunSpec
@@ -94,7 +95,7 @@ def loaded(environment_python, kept, data_dirs):
             write_spec(folder / f"{form}{channels}_{how}", data_dir, loader, kind, num_gpus=num_gpus, **CHANGES[how])
         specs = [str(folder / f"{form}{channels}_{how}" / "spec.json") for form, channels, how in cases]
         command = [python_of(environment_python, loader), str(LOAD_BATCHES), *specs]
-        result = subprocess.run(command, env=loading_environment(), capture_output=True, text=True, timeout=900)
+        result = subprocess.run(command, env=loading_environment(), capture_output=True, text=True, timeout=HANG_S)
         assert result.returncode == 0, result.stderr[-3000:]
 
     @functools.cache
@@ -139,7 +140,7 @@ def test_worker_processes_end_with_the_run(environment_python, tmp_path, data_di
         process = subprocess.Popen(command, env=loading_environment(), stdout=subprocess.PIPE, stderr=file, text=True)
     # The line is empty if the process has ended, so that it cannot be read as a number.
     assert process.stdout.readline().strip() == str(process.pid), (process.poll(), said.read_text()[-3000:])
-    deadline, workers = time.monotonic() + 180, []
+    deadline, workers = time.monotonic() + HANG_S, []
     while len(workers) < 3 and time.monotonic() < deadline:
         assert process.poll() is None, said.read_text()[-3000:]
         workers = psutil.Process(process.pid).children(recursive=True)
@@ -147,7 +148,7 @@ def test_worker_processes_end_with_the_run(environment_python, tmp_path, data_di
     assert len(workers) >= 3, "a server and two workers"
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert not kill_those_left(workers, timeout_s=120)
+    assert not kill_those_left(workers, timeout_s=HANG_S)
 
 
 TRAINED = {**AUGMENTED, "input": "png", "data": {"num_train": 40}, "optimizer": {"learning_rate": 0.01}}

@@ -8,6 +8,7 @@ import pytest
 
 import howmanygpus.measure.input.augmentation as changing_module
 import howmanygpus.measure.input.batches as batches_module
+from hanging import HANG_S
 from howmanygpus.measure.input.augmentation import PaddedImages, is_copied
 from howmanygpus.measure.input.batches import BYTES_PER_WORKER, TrainingBatches
 from howmanygpus.measure.input.draws import LocalBatches
@@ -83,7 +84,7 @@ def fills(monkeypatch):
 
 def test_workers_load_small_batches_at_the_same_time(monkeypatch, one_batch_per_task):
     """Neither of two batches is complete before the other has begun."""
-    met, take, places = threading.Barrier(2, timeout=120.0), PaddedImages.take, []
+    met, take, places = threading.Barrier(2, timeout=HANG_S), PaddedImages.take, []
 
     def meeting(self, share):
         places.append(met.wait())

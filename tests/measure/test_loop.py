@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.measure.loop.loop import DivergedError, TrainingLoop
 from howmanygpus.measure.loop.prefetch import measure_host_to_device
 from specs import make_data, make_spec
@@ -181,7 +182,7 @@ def test_batches_are_on_the_device_that_many_steps_ahead(tmp_path, depth, device
         def train_step(self, images, learning_rate):
             super().train_step(images, learning_rate)
             allowed = min(self.steps + depth, 20)
-            deadline = time.monotonic() + 120.0
+            deadline = time.monotonic() + HANG_S
             while len(self.put) < allowed and time.monotonic() < deadline:
                 time.sleep(0.001)
             time.sleep(0.005)
@@ -206,7 +207,7 @@ def test_the_first_images_of_an_evaluation_are_read_before_training_ends(tmp_pat
         def train_step(self, images, learning_rate):
             super().train_step(images, learning_rate)
             if depth and self.steps == 10:
-                assert self.was_read.wait(timeout=120.0)
+                assert self.was_read.wait(timeout=HANG_S)
 
     backend = Noting()
     backend.steps_at_reading, backend.was_read = [], threading.Event()

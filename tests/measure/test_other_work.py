@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.measure.host import other_work
 from howmanygpus.measure.host.other_work import OtherWork
 from howmanygpus.measure.host.processes import read_core_wait_s
@@ -106,7 +107,7 @@ def test_other_processes_on_the_gpus_count_whenever_they_are_seen(monkeypatch, p
     monkeypatch.setattr(others._stopped, "wait", lambda _: len(looks) < 2)
     others.start()
     for _ in range(2):
-        assert seen.acquire(timeout=60.0)
+        assert seen.acquire(timeout=HANG_S)
     others.stop()
     assert not looks and others.gpu_processes == most
 
@@ -127,7 +128,7 @@ def test_the_kernel_counts_how_long_a_thread_waits_for_its_core(sibling):
     """The two processes of the core take turns."""
     if not Path("/proc/thread-self/schedstat").exists():
         pytest.skip("this kernel does not count it")
-    before, deadline = read_core_wait_s(), time.monotonic() + 60.0
+    before, deadline = read_core_wait_s(), time.monotonic() + HANG_S
     while read_core_wait_s() == before and time.monotonic() < deadline:
         pass
     assert read_core_wait_s() > before

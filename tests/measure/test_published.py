@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.study.networks import list_pretrained
 from project import ROOT
 
@@ -29,7 +30,7 @@ def compared(environment_python) -> dict[str, dict]:
         pytest.skip("HOWMANYGPUS_TORCHVISION names no folder with torchvision")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "workflow" / "lib"), folder])}
     command = [environment_python("pytorch-cpu"), COMPARE, *list_pretrained()]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stderr[-2000:]
     return {line["model"]: line for line in map(json.loads, done.stdout.splitlines())}
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.measure import reference_kernel
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.launch import reference
@@ -324,6 +325,6 @@ def test_an_interrupted_launcher_leaves_no_kernel_behind(tmp_path, monkeypatch):
         time.sleep(0.05)
     kernel = psutil.Process(int((tmp_path / "pid").read_text()))
     launcher.send_signal(signal.SIGTERM)
-    assert launcher.wait(timeout=120) == 128 + signal.SIGTERM
+    assert launcher.wait(timeout=HANG_S) == 128 + signal.SIGTERM
     assert json.loads((attempt / "attempt.json").read_text())["status"] == "interrupted"
     assert not kernel.is_running()

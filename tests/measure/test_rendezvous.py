@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.launch import rendezvous
 from howmanygpus.measure.launch.rendezvous import (
@@ -76,7 +77,7 @@ def test_a_port_that_another_program_listens_on_is_skipped(monkeypatch):
 def test_each_process_gets_all_addresses_in_the_order_of_ranks(tmp_path):
     for rank in (2, 0, 1):
         announce(tmp_path, rank, {"address": f"host:{rank}"})
-    assert [other["address"] for other in wait_for_all(tmp_path, 3, timeout_s=60)] == ["host:0", "host:1", "host:2"]
+    assert [other["address"] for other in wait_for_all(tmp_path, 3, timeout_s=HANG_S)] == ["host:0", "host:1", "host:2"]
 
 
 def test_a_rank_that_is_announced_twice_is_refused(tmp_path):

@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from ending import kill_those_left
+from hanging import HANG_S
 from howmanygpus.measure.host.processes import stop_process_tree
 from project import ROOT
 
@@ -34,7 +35,7 @@ COMMANDS = {
 def test_no_process_of_a_run_goes_on(tmp_path, command, grace_s):
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
     words = [sys.executable, "-c", RUN, command, str(grace_s)]
-    subprocess.run(words, env=environment, cwd=tmp_path, check=True, timeout=300)
+    subprocess.run(words, env=environment, cwd=tmp_path, check=True, timeout=HANG_S)
     born = int((tmp_path / "born").read_text())
     assert not kill_those_left([psutil.Process(born)] if psutil.pid_exists(born) else [], timeout_s=0)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.telemetry import Watched, get_node_path, get_start_path
 from howmanygpus.measure.launch import rank_process, spawn
@@ -60,7 +61,7 @@ def prepared(tmp_path_factory):
     for process in processes:
         process.start()
     for process in processes:
-        process.join(timeout=300)
+        process.join(timeout=HANG_S)
     assert [process.exitcode for process in processes] == [0, 0]
     return [json.loads(path.read_text()) for path in seen]
 
@@ -84,7 +85,7 @@ def test_the_first_process_of_a_node_starts_its_sampler(tmp_path, monkeypatch):
     others = psutil.Process().children()  # of tests that ran here before
     watched = subprocess.Popen(["sleep", "600"])
     rank_process.start_telemetry(tmp_path, 3, Watched(watched.pid, [], [[0], [0]], False), 0.02)
-    path, deadline = get_node_path(tmp_path, 3), time.monotonic() + 120
+    path, deadline = get_node_path(tmp_path, 3), time.monotonic() + HANG_S
     while path.read_text().count("cpu1") < 3 and time.monotonic() < deadline:
         time.sleep(0.02)
     (sampler,) = [child for child in psutil.Process().children() if child not in others and child.pid != watched.pid]
@@ -122,7 +123,7 @@ def test_a_process_that_the_kernel_kills_is_named_with_its_signal(tmp_path):
         str(meeting),
     ]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(folders)}
-    ended = subprocess.run([*command, "killed"], env=environment, capture_output=True, text=True, timeout=300)
+    ended = subprocess.run([*command, "killed"], env=environment, capture_output=True, text=True, timeout=HANG_S)
     assert ended.returncode == 128 + 9, ended.stderr
     attempt.said.write_text(ended.stderr)
     assert read_crash(attempt, ended.returncode)["reason"] == "process 1 failed first, killed by SIGKILL"

@@ -8,6 +8,7 @@ import time
 
 import pynvml
 
+from hanging import HANG_S
 from howmanygpus.measure.host import telemetry
 from howmanygpus.measure.host.samples import COLUMNS
 from howmanygpus.measure.host.telemetry import (
@@ -54,7 +55,7 @@ class Simulated:
 def run_sampler(folder, source, num_samples, interval_s=INTERVAL_S, node=0):
     """Sample a source so many times."""
     with Telemetry(get_node_path(folder, node), lambda: [source], time.time(), interval_s, node):
-        deadline = time.monotonic() + 180
+        deadline = time.monotonic() + HANG_S
         while source.num_samples < num_samples and time.monotonic() < deadline:
             time.sleep(0.001)
 
@@ -199,7 +200,7 @@ def test_a_lost_gpu_reaches_the_record_of_the_run(tmp_path, monkeypatch):
 
     monkeypatch.setattr(telemetry, "SLOW_S", 0.05)
     with Telemetry(path, watched.create_sources, time.time(), 0.01):
-        deadline = time.monotonic() + 180
+        deadline = time.monotonic() + HANG_S
         while not count("GPU-one") and time.monotonic() < deadline:
             time.sleep(0.01)
         names = [name for name in vars(FakeNvml) if name.startswith("nvmlDeviceGet")]

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from calling import work_without_calls
+from hanging import HANG_S
 from howmanygpus.site.jobs import invocations
 from howmanygpus.site.jobs.attempts import DoneByAnotherError, create_attempt
 from howmanygpus.site.jobs.completing import OWNER, REPLACED
@@ -47,7 +48,7 @@ def test_seen_from_another_host_a_call_lives_while_it_touches_its_file(monkeypat
     path = invocations.CALLS / "mine.json"
     long_ago = time.time() - invocations.SILENT_FOR_S - 10
     os.utime(path, (long_ago, long_ago))
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + HANG_S
     while not list_living() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert list_living() == ["mine"]

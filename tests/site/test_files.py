@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.files import (
     atomic_folder,
     atomic_path,
@@ -66,9 +67,9 @@ def test_two_threads_that_write_one_path_do_not_meet(tmp_path):
         with atomic_path(tmp_path / "file") as partial, open(partial, "w") as file:
             file.write(content[:1000])
             file.flush()
-            both_write.wait(timeout=120)
+            both_write.wait(timeout=HANG_S)
             file.write(content[1000:])
-            both_write.wait(timeout=120)
+            both_write.wait(timeout=HANG_S)
 
     in_threads(*(lambda content=content: write(content) for content in contents))
     assert (tmp_path / "file").read_text() in contents and names(tmp_path) == ["file"]

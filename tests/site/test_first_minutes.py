@@ -11,6 +11,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 import pytest
 import yaml
 
+from hanging import HANG_S
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study import references
 from howmanygpus.study.plan import Plan
@@ -80,12 +81,12 @@ def start(folder, seconds: float, *options: str) -> subprocess.Popen:
 
 def test_a_terminated_driver_has_saved_the_most_important_parts(machine):
     driver = start(machine, 545)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while not (machine / "given").exists():
         assert driver.poll() is None and time.monotonic() < deadline, driver.stdout.read()
         time.sleep(0.05)
     driver.send_signal(signal.SIGTERM)
-    printed, _ = driver.communicate(timeout=60)
+    printed, _ = driver.communicate(timeout=HANG_S)
     assert driver.returncode == 1 and "told to end" in printed
     called = (machine / "called").read_text().splitlines()
     loops = ["expert nhwc compile", "expert jax", "expert nchw"]
@@ -106,7 +107,7 @@ def test_a_terminated_driver_has_saved_the_most_important_parts(machine):
 
 def test_parts_for_which_no_time_is_left_are_named_and_the_rest_is_saved(machine):
     driver = start(machine, 1)
-    printed, _ = driver.communicate(timeout=60)
+    printed, _ = driver.communicate(timeout=HANG_S)
     assert driver.returncode == 1 and "check-gpu: no time is left" in printed
     assert (machine / "called").read_text() == "summary\n"
     assert {"log.txt", "machine.txt", "records.tgz"} <= {path.name for path in (machine / "saved").iterdir()}

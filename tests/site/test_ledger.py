@@ -10,6 +10,7 @@ import time
 import pandas as pd
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.slurm import JOB as JOB_OF_LAUNCHER
@@ -286,7 +287,7 @@ def test_a_terminated_block_is_recorded():
     process = subprocess.Popen([sys.executable, "-c", code], env=variables, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "here\n"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=180) == 128 + signal.SIGTERM
+    assert process.wait(timeout=HANG_S) == 128 + signal.SIGTERM
     assert read_one()["status"] == "interrupted" and "finished_at" in read_one()
 
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.measure.host.stderr_log import tee_stderr
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.site.jobs.completing import TERMINATED
@@ -114,8 +115,8 @@ def test_stderr_is_passed_on_even_if_it_cannot_be_stored(tmp_path, capfd):
     for path in (tmp_path / "said.txt", tmp_path / "no" / "folder"):
         child = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, env=os.environ)
         thread = tee_stderr(child.stderr, path)
-        assert child.wait(timeout=300) == 0
-        thread.join(timeout=300)
+        assert child.wait(timeout=HANG_S) == 0
+        thread.join(timeout=HANG_S)
         assert not thread.is_alive() and capfd.readouterr().err.count("\n") == lines
     kept = (tmp_path / "said.txt").read_text()
     assert kept.count("\n") == lines and kept.endswith("\ufffd")
@@ -129,7 +130,9 @@ def test_stderr_is_kept_in_a_locale_without_its_characters(tmp_path):
     environment = os.environ | ascii_only | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
     lines = 20_000
     said = "é\n".encode() * lines + ABORTED.format(words=CLOSED).encode()
-    ended = subprocess.run([sys.executable, "-c", keep], input=said, env=environment, capture_output=True, timeout=300)
+    ended = subprocess.run(
+        [sys.executable, "-c", keep], input=said, env=environment, capture_output=True, timeout=HANG_S
+    )
     assert ended.returncode == 0 and ended.stderr.count(b"\n") == lines + 2
     assert (tmp_path / "said.txt").read_text(encoding="utf-8").endswith(ABORTED.format(words=CLOSED))
     assert read_crash(AttemptFolder(tmp_path), 134)["reason"] == CLOSED

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from forking import STARTED_BY_USERS, listen_to_ctrl_c
+from hanging import HANG_S
 from project import ROWS, RUNS, Project, study
 
 ANSWERS = ("--until", "merge_answers")
@@ -105,7 +106,7 @@ def test_a_call_after_ctrl_c_in_a_later_pass_goes_on_there(project):
     with subprocess.Popen(command, start_new_session=True, **options) as call:
         wait_for(project, "results/attempts/small/sleeping/base/*gpus2_*/*/events.jsonl", call)
         os.killpg(call.pid, signal.SIGINT)
-        printed, _ = call.communicate(timeout=600)
+        printed, _ = call.communicate(timeout=HANG_S)
     assert call.returncode == 1 and "The call was interrupted by Ctrl-C" in printed
     assert printed.count("Building DAG of jobs") == 2, "the second pass was the same process, and no third one followed"
 

@@ -9,6 +9,7 @@ import time
 import pytest
 import yaml
 
+from hanging import HANG_S
 from project import ROOT, Project
 
 SITE, PLAN = "workflow/lib/howmanygpus/site/environments/site.py", "workflow/lib/howmanygpus/study/check_gpu.py"
@@ -43,13 +44,13 @@ def start(project, *options: str) -> subprocess.Popen:
 
 
 def finish(check: subprocess.Popen) -> subprocess.CompletedProcess:
-    printed = check.communicate(timeout=1260)
+    printed = check.communicate(timeout=HANG_S)
     return subprocess.CompletedProcess(check.args, check.returncode, *printed)
 
 
 def wait_for(project, pattern: str) -> None:
     """Wait for a file of a copy."""
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + HANG_S
     while not list(project.folder.glob(pattern)):
         assert time.monotonic() < deadline, f"{pattern} did not appear"
         time.sleep(0.1)

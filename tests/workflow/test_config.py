@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from forking import STARTED_BY_USERS
+from hanging import HANG_S
 from project import LISTED, RUNS, study
 
 
@@ -159,6 +160,8 @@ def test_packages_named_by_the_shell_do_not_replace_the_pinned_ones(project, tmp
     environment = project.environment() | {"PYTHONPATH": str(tmp_path / "modules")}
     for command in ([".venv/bin/snakemake"], STARTED_BY_USERS):
         words = [*command, "--dry-run", "--profile", project.profile]
-        called = subprocess.run(words, cwd=project.folder, env=environment, capture_output=True, text=True, timeout=600)
+        called = subprocess.run(
+            words, cwd=project.folder, env=environment, capture_output=True, text=True, timeout=HANG_S
+        )
         assert called.returncode == 0 and "another Python" not in called.stdout + called.stderr
         assert "Expected: " in called.stdout + called.stderr

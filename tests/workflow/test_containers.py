@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from ending import kill_those_left
+from hanging import HANG_S
 from howmanygpus.measure.launch.launch import LOCK_FOLDER
 from project import ROOT, RUNS, study
 from slurm.cluster import wait_for
@@ -63,5 +64,5 @@ def test_a_run_in_a_container_ends_with_the_shell_of_its_job(contain, project, p
     assert any("howmanygpus.measure.loop.train" in process.cmdline() for process in started)
     (shell,) = (process for process in started if process.name() == "bash")
     shell.kill()
-    assert kill_those_left(started, timeout_s=120) == []
-    call.communicate(timeout=120)
+    assert kill_those_left(started, timeout_s=HANG_S) == []
+    call.communicate(timeout=HANG_S)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from forking import listen_to_ctrl_c
+from hanging import HANG_S
 from project import ODD_FOLDER, Project
 
 pytestmark = pytest.mark.quick
@@ -18,8 +19,6 @@ FEWER = {"inputs": ["arrays"], "per_device_batch_size": [64], "scaling": "weak",
 LIBRARY = "workflow/lib/howmanygpus/measure"
 PYTORCH, KERAS = "digits/pytorch_ddp/", "digits/keras_mirrored/"
 COMMAND = ["make", "--old-file", ".venv/installed", "demo"]
-PATIENCE_S = 900
-"""Longest wait for a call, which builds the environments if the cache lacks them."""
 
 
 def start_demo(project: Project) -> subprocess.Popen:
@@ -46,12 +45,12 @@ def list_begun(project: Project) -> set[str]:
 def interrupt_second_run(project: Project) -> None:
     """Start the demo, and press Ctrl-C during its second run."""
     made = start_demo(project)
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + HANG_S
     while not (list_begun(project) and project.read_records()):
         assert made.poll() is None and time.monotonic() < deadline, project.read("printed.txt")[-4000:]
         time.sleep(0.1)
     os.killpg(made.pid, signal.SIGINT)
-    assert made.wait(PATIENCE_S), "an interrupted call does not succeed"
+    assert made.wait(HANG_S), "an interrupted call does not succeed"
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +68,7 @@ def demo(tmp_path_factory):
         interrupt_second_run(project)
         kept = project.read_records()
         made = start_demo(project)
-        assert made.wait(PATIENCE_S) == 0, project.read("printed.txt")[-4000:]
+        assert made.wait(HANG_S) == 0, project.read("printed.txt")[-4000:]
         yield SimpleNamespace(project=project, kept=kept, printed=project.read("printed.txt"))
     finally:
         project.kill_processes()

@@ -17,7 +17,7 @@ def project(tmp_path_factory, environment_record):
         project.take_environment(environment_record(name))
     given = study(frameworks=["pytorch_ddp", "keras_mirrored"], devices=["cpu"], diagnose=True, steps=None, epochs=2)
     project.write_config(seen=given | {"window_steps": 2})
-    project.snakemake("results/tables/seen/answer.txt", "results/figures/seen/allreduce.svg", timeout_s=900)
+    project.snakemake("results/tables/seen/answer.txt", "results/figures/seen/allreduce.svg")
     return project
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import time
 
+from hanging import HANG_S
 from howmanygpus.files import find_files
 from project import LISTED, RUNS, study
 
@@ -128,7 +129,7 @@ def test_a_dry_run_works_while_another_call_has_the_lock(project):
         time.sleep(0.1)
     printed = project.snakemake("--dry-run")
     (project.folder / "go_on").touch()
-    output, _ = other.communicate(timeout=600)
+    output, _ = other.communicate(timeout=HANG_S)
     assert other.returncode == 0, output
     assert "Another call is at work in this folder" in printed and "cannot be locked" not in printed
     assert read_stage(printed, "runs")[:2] == ["2", "missing"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hanging import HANG_S
 from howmanygpus.invocation.commands import EARLIER, NAME
 from howmanygpus.surroundings.version import VERSION
 from project import ODD_FOLDER, Project, study
@@ -23,7 +24,7 @@ def call(folder, *arguments, expect=0):
     """Run Snakemake in a folder, with the Python of the tests, and return what it prints."""
     command = [sys.executable, "-m", "snakemake", *map(str, arguments)]
     environment = Project.environment(None)
-    made = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+    made = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=HANG_S)
     printed = made.stdout + made.stderr
     assert made.returncode == expect, printed[-4000:]
     return printed
@@ -128,7 +129,7 @@ def test_two_calls_in_two_folders_at_once_build_one_environment(code, tmp_path):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         started.append(subprocess.Popen([*command, "--configfile", "mine.yaml"], cwd=folder, env=environment, **pipes))
     for process in started:
-        printed, _ = process.communicate(timeout=600)
+        printed, _ = process.communicate(timeout=HANG_S)
         assert process.returncode == 0, printed[-3000:]
     records = [json.loads(next(folder.glob("results/environments/fake-cpu-*.json")).read_text()) for folder in folders]
     assert records[0] == records[1] and Path(records[0]["python"]).is_relative_to(cache)

@@ -8,6 +8,7 @@ import zipfile
 import pytest
 
 from forking import STARTED_BY_USERS
+from hanging import HANG_S
 from project import Project, study
 
 RUN = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
@@ -27,7 +28,7 @@ def print_alone(project: Project, *arguments: str) -> str:
     """Return what a call prints on its standard output, which other programs read."""
     command = [*STARTED_BY_USERS, "--profile", project.profile, *arguments]
     options = {"cwd": project.folder, "env": project.environment(), "capture_output": True, "text": True}
-    made = subprocess.run(command, **options, timeout=300)
+    made = subprocess.run(command, **options, timeout=HANG_S)
     assert made.returncode == 0, made.stderr[-3000:]
     return made.stdout
 

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.files import find_files
 from project import ROWS, RUNS, TABLES, Project, study
 
@@ -136,14 +137,14 @@ def test_chosen_outcomes_are_retried_by_name(project):
 
 def wait_for_event(project: Project, run: str) -> None:
     folder = project.folder / "results" / "attempts" / run
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + HANG_S
     while not any(path.read_text() for path in folder.glob("*/events.jsonl")):
         assert time.monotonic() < deadline, "the run did not start"
         time.sleep(0.05)
 
 
 def assert_no_process_is_left(project: Project) -> None:
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + HANG_S
     while project.processes() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert project.processes() == []
@@ -160,7 +161,7 @@ def test_an_interrupted_workflow_leaves_nothing_half_written_and_goes_on_later(p
     workflow = project.start()
     wait_for_event(project, RUN)
     os.killpg(workflow.pid, signum)
-    output, _ = workflow.communicate(timeout=300)
+    output, _ = workflow.communicate(timeout=HANG_S)
     assert workflow.returncode != 0, output
     name = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[signum]
     assert f"The call was interrupted by {name}; " in output and "Some steps failed" not in output, output
@@ -179,14 +180,14 @@ def test_sigterm_to_snakemake_alone_finishes_the_current_run_and_starts_no_other
     project.write_config(small=study(frameworks=["sleeping"], repeats=3))
     project.behave(sleeping="wait_for_file")
     workflow = project.start()
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + HANG_S
     while not find_files(project.folder / "results" / "attempts", "**/events.jsonl"):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     workflow.terminate()
     time.sleep(1)
     (project.folder / "go_on").touch()
-    workflow.communicate(timeout=300)
+    workflow.communicate(timeout=HANG_S)
     assert_no_process_is_left(project)
     assert len(list((project.folder / "results" / "runs").rglob("run.json"))) == 1
     project.snakemake(*RUNS)
@@ -199,7 +200,7 @@ def test_a_killed_workflow_resumes(project):
     workflow = project.start()
     wait_for_event(project, RUN)
     os.killpg(workflow.pid, signal.SIGKILL)
-    workflow.wait(timeout=180)
+    workflow.wait(timeout=HANG_S)
     assert_no_process_is_left(project)
     project.behave()
     project.snakemake("--unlock")
@@ -224,7 +225,7 @@ def test_a_workflow_killed_alone_does_not_mix_its_old_run_with_the_new_one(proje
     workflow = project.start()
     wait_for_event(project, RUN)
     workflow.kill()
-    workflow.wait(timeout=180)
+    workflow.wait(timeout=HANG_S)
     project.snakemake("--unlock")
     project.behave()
     (project.folder / "go_on").touch()

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.files import find_files
 from project import ROWS, RUNS, study
 
@@ -53,13 +54,13 @@ def test_a_disk_that_fills_up_is_named_and_ends_the_call(small_project):
     small_project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1], repeats=3))
     small_project.behave(sleeping="wait_for_file")
     process = small_project.start(*RUNS, "--retries", "2")
-    deadline = time.monotonic() + 600
+    deadline = time.monotonic() + HANG_S
     while not any(path.read_text() for path in find_files(small_project.folder / "results", "**/events.jsonl")):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     fill(small_project)
     (small_project.folder / "go_on").touch()
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 1 and "Some steps failed" in output, output
     assert f"{small_project.folder / 'results'}: 16 MiB cannot be written: No space left on device" in output, output
     assert "Logging error" not in output, "the run's own log, which is shown, has a traceback if it had room for it"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from forking import listen_to_ctrl_c
+from hanging import HANG_S
 from howmanygpus.invocation.interrupting import ENDING, INTERRUPTIONS, Interruptible
 from project import ROOT, run_snakefile
 
@@ -242,13 +243,13 @@ def test_ctrl_c_ends_make_demo_without_another_call(tmp_path, shell):
     command = ["make", "--old-file=.venv/installed", "--file", str(ROOT / "Makefile"), "demo"]
     command += [f"SHELL={shutil.which(shell)}"]
     process = subprocess.Popen(command, cwd=tmp_path, start_new_session=True, preexec_fn=listen_to_ctrl_c)
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + HANG_S
     while not (tmp_path / "calls").exists():
         assert time.monotonic() < deadline, "the program was not called"
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
     try:
-        process.wait(timeout=180)
+        process.wait(timeout=HANG_S)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

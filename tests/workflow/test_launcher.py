@@ -10,6 +10,7 @@ import time
 import psutil
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.measure.schema import read_record
 from howmanygpus.report.telemetry import read_telemetry
 from howmanygpus.site.jobs.completing import complete_attempts
@@ -41,7 +42,7 @@ class Attempt:
 
     def run(self) -> int:
         process = self.start()
-        self.errors = process.communicate(timeout=300)[1]
+        self.errors = process.communicate(timeout=HANG_S)[1]
         return process.returncode
 
     @property
@@ -85,7 +86,7 @@ RUN_FILES = ["events.jsonl", "predictions.npz", "run.json", "telemetry.csv"]
 
 def wait_for_training(launcher: subprocess.Popen, attempt: Attempt) -> psutil.Process:
     """Wait for the first window of a run and return the process that trains."""
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + HANG_S
     while time.monotonic() < deadline:
         events = attempt.attempt / "events.jsonl"
         if events.exists() and events.read_text():
@@ -95,7 +96,7 @@ def wait_for_training(launcher: subprocess.Popen, attempt: Attempt) -> psutil.Pr
 
 
 def assert_ends(process: psutil.Process) -> None:
-    psutil.wait_procs([process], timeout=180)
+    psutil.wait_procs([process], timeout=HANG_S)
     assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
@@ -196,7 +197,7 @@ def test_a_signal_ends_the_whole_run(project, signum):
     launcher = attempt.start()
     training = wait_for_training(launcher, attempt)
     launcher.send_signal(signum)
-    assert launcher.wait(timeout=180) == 128 + signum
+    assert launcher.wait(timeout=HANG_S) == 128 + signum
     assert_ends(training)
     assert attempt.published == []
     assert attempt.record["status"] == "interrupted"
@@ -208,7 +209,7 @@ def test_killing_the_launcher_ends_its_processes_and_leaves_a_record(project):
     launcher = attempt.start()
     training = wait_for_training(launcher, attempt)
     launcher.kill()
-    launcher.wait(timeout=180)
+    launcher.wait(timeout=HANG_S)
     assert_ends(training)
     assert attempt.published == []
     assert attempt.record["status"] == "running" and attempt.explain()[0] == "killed"
@@ -253,7 +254,7 @@ def test_a_run_is_bound_to_the_cores_of_its_devices(project):
         )
     finally:
         launcher.terminate()
-        launcher.wait(timeout=180)
+        launcher.wait(timeout=HANG_S)
 
 
 @pytest.mark.parametrize("is_changed", [False, True])
@@ -263,7 +264,7 @@ def test_two_runs_of_one_user_are_not_measured_at_the_same_time(project, tmp_pat
     launcher = first.start()
     wait_for_training(launcher, first)
     waiting = second.start()
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + HANG_S
     while not (second.attempt / "attempt.json").exists():
         assert time.monotonic() < deadline and waiting.poll() is None, "the second launcher did not start"
         time.sleep(0.05)
@@ -272,7 +273,7 @@ def test_two_runs_of_one_user_are_not_measured_at_the_same_time(project, tmp_pat
     if is_changed:
         (second.folder / "data" / "arrays" / "train_labels.npy").write_bytes(b"changed")
     (project.folder / "go_on").touch()
-    assert launcher.wait(timeout=300) == 0 and waiting.wait(timeout=300) == int(is_changed)
+    assert launcher.wait(timeout=HANG_S) == 0 and waiting.wait(timeout=HANG_S) == int(is_changed)
     assert not is_changed or "train_labels.npy: SHA-256 is" in second.record["reason"]
 
 

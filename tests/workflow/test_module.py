@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hanging import HANG_S
 from project import Project, study
 
 SNAKEFILE = """
@@ -39,7 +40,7 @@ rule draw:
 def call(folder, *arguments, expect=0):
     command = [sys.executable, "-m", "snakemake", "--cores", "2", *map(str, arguments)]
     environment = Project.environment(None)
-    made = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+    made = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=HANG_S)
     printed = made.stdout + made.stderr
     assert made.returncode == expect, printed[-4000:]
     return printed

@@ -43,7 +43,7 @@ def project(tmp_path_factory, environment_record):
     project.edit("workflow/lib/howmanygpus/gate/task.py", ONLY_SGD)
     in_keras = own_study(model="keras_net.py", frameworks=["keras_mirrored"], num_gpus=[2])
     project.write_config(own=own_study(), in_keras=in_keras)
-    project.snakemake(*ROWS, timeout_s=900)
+    project.snakemake(*ROWS)
     return project
 
 
@@ -133,7 +133,7 @@ def test_devices_that_exchange_nothing_fail_and_are_reported(project, tmp_path):
     shutil.rmtree(copy.folder / "results" / "parity" / "observed")
     for path in find_verdicts(copy, NET):
         path.unlink()
-    copy.snakemake(*ROWS, timeout_s=900)
+    copy.snakemake(*ROWS)
     (verdict,) = read_verdicts(copy).values()
     assert verdict["status"] == "failed" and f" on {MOST} devices: " in verdict["reason"]
     assert all(row["passed"] for row in verdict["checks"] if row["devices"] == 1)

@@ -115,7 +115,7 @@ def test_xrays_are_trained_on_with_all_their_findings(tmp_path):
         datasets = {"xrays": {"source": "chestxray14", "options": options}}
         config = {"studies": {"findings": study(**settings)}, "datasets": datasets}
         (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump(config))
-        project.snakemake(*TABLES, timeout_s=900)
+        project.snakemake(*TABLES)
     project.snakemake("results/tables/answer.txt")
     runs = read_table(project, "results/tables/runs.tsv")
     assert Counter(run["status"] for run in runs) == {"completed": 2 * 2}

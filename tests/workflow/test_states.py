@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from forking import listen_to_ctrl_c
+from hanging import HANG_S
 from howmanygpus.files import write_json_atomic
 from project import ROOT
 
@@ -44,8 +45,6 @@ rule run:
 """
 FOR_EVER = 1e9
 """Duration of jobs that run until the test gives them another one."""
-PATIENCE_S = 600
-"""Longest wait for a call. A busy machine may need minutes for what takes seconds."""
 
 
 class FakeSlurm:
@@ -86,7 +85,7 @@ class FakeSlurm:
     def finish(self, process: subprocess.Popen) -> str:
         """Return what a call prints. A call that does not end fails the test."""
         try:
-            process.wait(timeout=PATIENCE_S)
+            process.wait(timeout=HANG_S)
         except subprocess.TimeoutExpired:
             kill(process)
             raise AssertionError(f"the call does not end: {self.printed.read_text()[-3000:]}") from None
@@ -105,7 +104,7 @@ class FakeSlurm:
         self.wait_until(lambda: words in self.printed.read_text())
 
     def wait_until(self, condition) -> None:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + HANG_S
         while not condition():
             assert time.monotonic() < deadline, self.printed.read_text()[-3000:]
             time.sleep(0.1)

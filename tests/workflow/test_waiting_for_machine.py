@@ -3,6 +3,7 @@
 import csv
 import time
 
+from hanging import HANG_S
 from howmanygpus.files import find_files
 from project import Project, study
 
@@ -11,7 +12,7 @@ LEAST_WAIT_S = 6.0
 
 
 def wait_for(condition) -> None:
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + HANG_S
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -31,8 +32,8 @@ def test_waiting_for_another_call_is_reported_and_not_billed(prepared, tmp_path)
         time.sleep(LEAST_WAIT_S)
     finally:
         (first.folder / "go_on").touch()
-    printed, _ = waiter.communicate(timeout=300)
-    holder.communicate(timeout=300)
+    printed, _ = waiter.communicate(timeout=HANG_S)
+    holder.communicate(timeout=HANG_S)
     assert waiter.returncode == 0, printed
     (said,) = [line for line in printed.splitlines() if "waits for the machine" in line]
     run = "results/runs/small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from hanging import HANG_S
 from howmanygpus.measure.schema import read_record
 from howmanygpus.site.jobs.completing import complete_attempts
 from howmanygpus.study.program.study import complete_program_spec
@@ -173,7 +174,7 @@ def run_program(
     words = ["--attempt", "attempt", "--run-dir", "run", "--deadline-s", str(deadline_s)]
     variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "LC_ALL": "C"} | environment
     launch = [sys.executable, "-m", "howmanygpus.measure.program.launch", *words]
-    status = subprocess.run(launch, cwd=folder, env=variables, capture_output=True, timeout=300).returncode
+    status = subprocess.run(launch, cwd=folder, env=variables, capture_output=True, timeout=HANG_S).returncode
     is_outcome = (folder / "run" / "run.json").exists()
     assert is_outcome == (status == 0), "an outcome ends well, and a failed attempt does not"
     complete_attempts(folder)

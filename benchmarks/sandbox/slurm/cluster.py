@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 
+from hanging import HANG_S
 from howmanygpus.measure.host.processes import die_with_parent
 from howmanygpus.measure.launch.rendezvous import reserve_port
 from howmanygpus.site.jobs.invocations import is_alive, read_start_ticks
@@ -163,7 +164,7 @@ class Cluster:
             if (SYSTEM_CONF / name).is_symlink():
                 (SYSTEM_CONF / name).unlink()
 
-    def run(self, *command: str, timeout_s: float = 180.0) -> str:
+    def run(self, *command: str, timeout_s: float = HANG_S) -> str:
         """Return the output of a SLURM command. It has a deadline, because clients wait for a lost controller."""
         return subprocess.run(
             command, env=self.environment(), check=True, capture_output=True, text=True, timeout=timeout_s
@@ -253,7 +254,7 @@ class Cluster:
         return 0
 
 
-def wait_for(condition, what: str, log: Path, timeout_s: float = 240.0, poll_s: float = 0.1) -> None:
+def wait_for(condition, what: str, log: Path, timeout_s: float = HANG_S, poll_s: float = 0.1) -> None:
     """Poll until the condition holds. Raises TimeoutError with the end of a log."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -3,6 +3,7 @@
 import subprocess
 from pathlib import Path
 
+
 PROGRAMS = ("mariadbd", "mariadb-install-db", "slurmdbd", "sacctmgr", "sacct")
 PACKAGES = "mariadb-server slurmdbd"
 NONE = "AccountingStorageType=accounting_storage/none"

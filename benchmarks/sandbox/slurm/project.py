@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import yaml
 
+from hanging import HANG_S
 from howmanygpus.files import find_files
 from howmanygpus.measure.schema import read_record
 from project import Project
@@ -52,14 +53,14 @@ class ClusterProject(Project):
     def environment(self) -> dict[str, str]:
         return super().environment() | self.cluster.environment() | {"PYTHONFAULTHANDLER": "1"}
 
-    def submit_packed(self, *arguments: str, timeout_s: float = 1200.0) -> None:
+    def submit_packed(self, *arguments: str, timeout_s: float = HANG_S) -> None:
         """Submit the job that does all runs of up to one node, and wait for its end."""
         script = ["workflow/scripts/submit_packed.py", "--profile", self.profile, "--time", "1:00:00"]
         environment = self.environment() | {"SBATCH_WAIT": "1", "PYTHONPATH": "workflow/lib"}
         command = [".venv/bin/python", *script, "--", *arguments]
         subprocess.run(command, cwd=self.folder, env=environment, check=True, timeout=timeout_s)
 
-    def wait_until(self, condition, what: str, timeout_s: float = 600.0) -> None:
+    def wait_until(self, condition, what: str, timeout_s: float = HANG_S) -> None:
         wait_for(condition, what, self.cluster.folder / "slurmctld.log", timeout_s, poll_s=0.5)
 
     def find_attempts(self, cell: str) -> list[dict]:
