@@ -18,7 +18,7 @@ os.environ |= {name: str(value) for name, value in variables.items()}
 announced, assign = threading.Event(), horovod.get_host_assignments
 
 def request(method, body=None):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANG_S)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request(method, "/global/1", body)
     return connection.getresponse().read()
 

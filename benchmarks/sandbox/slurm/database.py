@@ -3,7 +3,6 @@
 import subprocess
 from pathlib import Path
 
-
 PROGRAMS = ("mariadbd", "mariadb-install-db", "slurmdbd", "sacctmgr", "sacct")
 PACKAGES = "mariadb-server slurmdbd"
 NONE = "AccountingStorageType=accounting_storage/none"
