@@ -455,8 +455,9 @@ def _lay_out(figure: Figure) -> Bbox:
 
     Otherwise matplotlib lays the figure out and looks for that part for each file, which takes longer than drawing.
     """
-    figure.draw_without_rendering()
-    figure.set_layout_engine(None)
+    if engine := figure.get_layout_engine():
+        engine.execute(figure)
+        figure.set_layout_engine(None)
     box = figure.get_tightbbox()
     return Bbox(box.padded(plt.rcParams["savefig.pad_inches"]).get_points())
 

@@ -1,0 +1,87 @@
+"""
+Repeat the demo's study, and count what `make compare` calls a difference between results that should not differ.
+
+The study of config/config.yaml is measured `--results` times without the parity gate, in copies of the project, and
+each result is compared with the one before. Then PyTorch is made slower on purpose: each of its steps sleeps for a
+ninth of its time, so that its rate is at most 0.9 times what it was. This result is compared with the last one.
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+
+from reporting import ROOT, write_benchmark
+
+# isort: split
+from environments import build
+from howmanygpus.report.result import compare
+from howmanygpus.report.result_files import read_result
+from project import Project
+
+STUDY, SLOWED = "digits", "pytorch_ddp"
+ENVIRONMENTS = ("pytorch-cpu", "tensorflow-cpu")
+BACKEND = "workflow/lib/howmanygpus/measure/frameworks/torch/family.py"
+SLOWER = """
+import time
+TRAIN = TorchBackend.train_step
+def train_slower(self, batch, learning_rate):
+    begin = time.perf_counter()
+    TRAIN(self, batch, learning_rate)
+    time.sleep((time.perf_counter() - begin) / 9)
+TorchBackend.train_step = train_slower
+"""
+
+
+def measure(folder: Path, records: list[Path], prepared: Project | None, changes: dict, is_slowed: bool) -> Project:
+    """Measure the study in a new copy of the project. prepared: a copy whose data and weights are taken."""
+    project = Project(folder, fakes=())
+    for record in records:
+        project.take_environment(record)
+    if prepared:
+        project.take_prepared(prepared)
+    if is_slowed:
+        project.edit(BACKEND, SLOWER)
+    demo = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())["studies"][STUDY]
+    project.write_config(**{STUDY: demo | changes | {"parity": "off"}})
+    project.snakemake(f"results/tables/{STUDY}/result.json")
+    return project
+
+
+def describe(name: str, first: Project, second: Project) -> dict:
+    """Return a row with the ratios of the frameworks, and how many of all ratios are differences."""
+    path = f"results/tables/{STUDY}/result.json"
+    found = compare(*(read_result(project.folder / path) for project in (first, second)))
+    ratios = {each.names["framework"]: each for each in found.frameworks}
+    row = {"second_result": name}
+    row |= {framework: each.ratio for framework, each in ratios.items()}
+    row |= {f"{framework}_differs": each.is_difference for framework, each in ratios.items()}
+    row["configurations_differ"] = sum(each.is_difference for each in found.configurations)
+    print(row, file=sys.stderr)
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=int, default=11, help="results that should not differ (default 11)")
+    parser.add_argument("--repeats", type=int, default=3, help="repeats of each configuration (default 3)")
+    parser.add_argument("--epochs", type=int, default=10, help="epochs of each run (default 10)")
+    arguments = parser.parse_args()
+    changes = {"repeats": arguments.repeats, "epochs": arguments.epochs}
+    rows = []
+    with tempfile.TemporaryDirectory() as scratch:
+        records = [build(name, Path(scratch)) for name in ENVIRONMENTS]
+        last = measure(Path(scratch, "1"), records, None, changes, is_slowed=False)
+        for number in range(2, arguments.results + 1):
+            project = measure(Path(scratch, str(number)), records, last, changes, is_slowed=False)
+            rows.append(describe(str(number), last, project))
+            last = project
+        slowed = measure(Path(scratch, "slowed"), records, last, changes, is_slowed=True)
+        rows.append(describe(f"{SLOWED} slowed", last, slowed))
+    write_benchmark("repeated_results", rows)
+
+
+if __name__ == "__main__":
+    main()
