@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -115,6 +116,22 @@ def test_an_overlay_adds_missing_packages_to_those_of_the_site(root, tmp_path, m
     subprocess.run([overlay, "-c", "import toy_package, psutil"], check=True)
     assert overlay == site.build_overlay(sys.executable, tmp_path / "wheels")
     assert site.list_missing(sys.executable) == ["toy-package==1.0"], "nothing was installed into the site's Python"
+
+
+def test_an_overlay_has_the_programs_of_the_site_that_start_processes(root, tmp_path, monkeypatch):
+    """A ChainerMN that pip installed brings its mpirun, which is in no PATH."""
+    monkeypatch.setattr(site, "MEASURED", tmp_path / "needs.txt")
+    site.MEASURED.touch()
+    python = tmp_path / "site" / "bin" / "python"
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--symlinks", "--system-site-packages", python.parents[1]], check=True
+    )
+    python.with_name("mpirun").write_text("#!/bin/sh\necho started\n")
+    python.with_name("mpirun").chmod(0o755)
+    for _ in range(2):
+        overlay = Path(site.build_overlay(str(python), tmp_path / "wheels"))
+        assert subprocess.run([overlay.with_name("mpirun")], capture_output=True, text=True).stdout == "started\n"
+    assert not overlay.with_name("horovodrun").exists()
 
 
 def test_packages_absent_from_every_folder_are_named(root, tmp_path, monkeypatch):

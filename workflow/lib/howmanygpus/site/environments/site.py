@@ -51,6 +51,8 @@ PROBE_S = 180.0
 """Maximum time for the import of a framework, in seconds: the first one from a slow file system takes long."""
 MORE_REQUIREMENTS = ("numpy", "pip")
 """Packages that the measured side and the record of an environment need in addition to envs/measured.txt."""
+STARTERS = ("horovodrun", "mpirun")
+"""Programs that start a run's processes, which may be packages of an environment."""
 MISSING = r"""
 import importlib.metadata, re, sys
 has = {re.sub("[-_.]+", "-", found.metadata["Name"] or "").lower() for found in importlib.metadata.distributions()}
@@ -135,6 +137,14 @@ def add_package_folders(python: str, folders: list[str]) -> None:
     (Path(find_packages(python)) / "site.pth").write_text("".join(lines))
 
 
+def link_programs(python: str, overlay: str) -> None:
+    """Let an environment find the programs that start processes, if they are beside a site's Python."""
+    for name in STARTERS:
+        program, own = Path(python).with_name(name), Path(overlay).with_name(name)
+        if program.exists() and not own.exists():
+            own.symlink_to(program)
+
+
 def build_overlay(python: str, wheels: Path | None) -> str:
     """Return the Python of an environment in the cache with the packages of a site's Python and the missing ones."""
     folders = _ask(python, FOLDERS)
@@ -145,6 +155,7 @@ def build_overlay(python: str, wheels: Path | None) -> str:
         resolve_cache().mkdir(parents=True, exist_ok=True)
         create(folder, python)
     add_package_folders(own, folders)
+    link_programs(python, own)
     complete(own, wheels)
     return own
 
