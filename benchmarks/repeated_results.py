@@ -2,8 +2,9 @@
 Repeat the demo's study, and count what `make compare` calls a difference between results that should not differ.
 
 The study of config/config.yaml is measured `--results` times without the parity gate, in copies of the project, and
-each result is compared with the one before. Then PyTorch is made slower on purpose: each of its steps sleeps for a
-ninth of its time, so that its rate is at most 0.9 times what it was. This result is compared with the last one.
+each result is compared with all earlier ones, so that five results give ten comparisons. Then PyTorch is made slower on
+purpose: each of its steps sleeps for a ninth of its time, so that its rate is at most 0.9 times what it was. This
+result is compared with the last one.
 """
 
 import argparse
@@ -35,27 +36,27 @@ TorchBackend.train_step = train_slower
 """
 
 
-def measure(folder: Path, records: list[Path], prepared: Project | None, changes: dict, is_slowed: bool) -> Project:
-    """Measure the study in a new copy of the project. prepared: a copy whose data and weights are taken."""
+def measure(folder: Path, records: list[Path], earlier: list[Project], is_slowed: bool = False) -> Project:
+    """Measure the study in a new copy of the project. Data and weights are those of an earlier one."""
     project = Project(folder, fakes=())
     for record in records:
         project.take_environment(record)
-    if prepared:
-        project.take_prepared(prepared)
+    if earlier:
+        project.take_prepared(earlier[0])
     if is_slowed:
         project.edit(BACKEND, SLOWER)
     demo = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())["studies"][STUDY]
-    project.write_config(**{STUDY: demo | changes | {"parity": "off"}})
+    project.write_config(**{STUDY: demo | {"parity": "off"}})
     project.snakemake(f"results/tables/{STUDY}/result.json")
     return project
 
 
-def describe(name: str, first: Project, second: Project) -> dict:
+def describe(first: Project, second: Project) -> dict:
     """Return a row with the ratios of the frameworks, and how many of all ratios are differences."""
     path = f"results/tables/{STUDY}/result.json"
     found = compare(*(read_result(project.folder / path) for project in (first, second)))
     ratios = {each.names["framework"]: each for each in found.frameworks}
-    row = {"second_result": name}
+    row = {"first": first.folder.name, "second": second.folder.name}
     row |= {framework: each.ratio for framework, each in ratios.items()}
     row |= {f"{framework}_differs": each.is_difference for framework, each in ratios.items()}
     row["configurations_differ"] = sum(each.is_difference for each in found.configurations)
@@ -65,21 +66,16 @@ def describe(name: str, first: Project, second: Project) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=int, default=11, help="results that should not differ (default 11)")
-    parser.add_argument("--repeats", type=int, default=3, help="repeats of each configuration (default 3)")
-    parser.add_argument("--epochs", type=int, default=10, help="epochs of each run (default 10)")
+    parser.add_argument("--results", type=int, default=5, help="results that should not differ (default 5)")
     arguments = parser.parse_args()
-    changes = {"repeats": arguments.repeats, "epochs": arguments.epochs}
-    rows = []
+    rows, same = [], []
     with tempfile.TemporaryDirectory() as scratch:
         records = [build(name, Path(scratch)) for name in ENVIRONMENTS]
-        last = measure(Path(scratch, "1"), records, None, changes, is_slowed=False)
-        for number in range(2, arguments.results + 1):
-            project = measure(Path(scratch, str(number)), records, last, changes, is_slowed=False)
-            rows.append(describe(str(number), last, project))
-            last = project
-        slowed = measure(Path(scratch, "slowed"), records, last, changes, is_slowed=True)
-        rows.append(describe(f"{SLOWED} slowed", last, slowed))
+        for number in range(arguments.results):
+            project = measure(Path(scratch, f"{number + 1}"), records, same)
+            rows += [describe(earlier, project) for earlier in same]
+            same.append(project)
+        rows.append(describe(same[-1], measure(Path(scratch, f"{SLOWED} slowed"), records, same, is_slowed=True)))
     write_benchmark("repeated_results", rows)
 
 
