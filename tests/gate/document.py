@@ -56,8 +56,9 @@ running statistics. A framework that computes in float32 does not overflow, and 
   of rounding that the reference measures: {float32} times what PyTorch's own float32 changes, and what ReLU inputs
   change that are so near to zero that rounding decides their sign.
 - bf16: a multiple of the noise that the reference measures for each array by simulating the rounding of bf16, eight
-  times if the network or its images are small. It is {one} for a single array and {whole} for all arrays
-  together.
+  times if the network or its images are small. It is {many} for arrays of {elements} elements or more and for all
+  arrays together, and {few} for others; in TensorFlow and Keras on CPUs, where kernels round more often, it is {coarse}
+  for all single arrays.
 - tf32 and fp16: the same with the noise of their significant bits; both have three more than bf16.
 
 In reduced precision an array whose limit exceeds {told} is not judged by itself. The limits of whole gradients and
@@ -127,7 +128,8 @@ def render() -> str:
         **{"least": allowances.MIN_NOISE_RATIO, "settings": "\n".join(settings)},
         **{"scale": task.LOSS_SCALE, "skipped": task.SKIPPED_STEP},
         **{"checks": "\n".join(checks), "faults": "\n".join(faults)},
-        **{"one": allowances.ONE, "whole": allowances.WHOLE},
+        **{"many": allowances.MANY, "few": allowances.FEW, "elements": allowances.LARGE_ARRAY_ELEMENTS},
+        **{"coarse": allowances.COARSE["keras", "cpu", "bf16"]},
         **{"float32": f"{allowances.FLOAT32_FACTOR:g}"},
         **{
             "told": allowances.MAX_JUDGED_LIMIT,

@@ -16,7 +16,7 @@ NAMES = {"conv.kernel": (3, 3, 4, 40), "dense.bias": (10,)}
 def make_allowances():
     """A function from a precision, a compression and the relative noise of bf16 to limits, and a whole gradient."""
 
-    def make(precision="fp32", compression="none", noise=0.1):
+    def make(precision="fp32", compression="none", noise=0.1, **other):
         random = np.random.default_rng(0)
         gradient = {name: random.normal(size=shape) for name, shape in NAMES.items()}
         expected = {"logits": np.ones(3), "noise/logits": np.array([noise])}
@@ -27,7 +27,7 @@ def make_allowances():
             for prefix, relative in (("noise", noise), ("fine_noise", noise / 2)):
                 expected |= {f"{prefix}/gradient/{name}": np.array([relative * np.linalg.norm(array)])}
         spec = dataclasses.replace(make_spec(global_batch_size=4, steps=6), precision=precision)
-        return Allowances(dataclasses.replace(spec, gradient_compression=compression), expected), gradient
+        return Allowances(dataclasses.replace(spec, gradient_compression=compression, **other), expected), gradient
 
     return make
 
@@ -82,11 +82,29 @@ def test_an_array_is_judged_by_itself_where_its_noise_allows(make_allowances):
     zeroed = gradient | {"conv.kernel": 0.0 * gradient["conv.kernel"]}
     value, limit, detail = allowances.find_worst("gradient", zeroed, gradient)
     assert value > limit and detail == "conv.kernel"
-    allowances.expected["noise/gradient/dense.bias"] = np.array(0.3 * np.linalg.norm(gradient["dense.bias"]))
+    allowances, gradient = make_allowances("bf16", noise=0.3)
     value, limit, detail = allowances.find_worst("gradient", zeroed, gradient)
     assert value > limit and detail == "conv.kernel; 1 of 2 arrays"
-    allowances, gradient = make_allowances("bf16", noise=0.3)
+    allowances, gradient = make_allowances("bf16", noise=0.5)
     assert allowances.find_worst("gradient", zeroed, gradient)[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("other", "is_coarse"),
+    [
+        ({"family": "keras", "device_kind": "cpu"}, True),
+        ({"family": "keras", "device_kind": "cuda"}, False),
+        ({"family": "torch", "device_kind": "cpu"}, False),
+    ],
+)
+def test_only_kernels_that_were_measured_as_coarser_may_differ_by_more(make_allowances, other, is_coarse):
+    """In the whole gradient, and in other precisions, they may not."""
+    for precision in ("bf16", "fp16", "fp32"):
+        (usual, gradient), (own, _) = make_allowances(precision), make_allowances(precision, **other)
+        changed = {name: 0.01 * array for name, array in gradient.items()}
+        limits = [each.find_worst("gradient", changed, gradient)[1] for each in (usual, own)]
+        assert (limits[1] > limits[0]) == (is_coarse and precision == "bf16")
+        assert usual.get_whole_limits("gradient", gradient) == own.get_whole_limits("gradient", gradient)
 
 
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])
