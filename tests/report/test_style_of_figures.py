@@ -7,9 +7,11 @@ import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pytest
 from matplotlib.transforms import Bbox
+from PIL import Image
 
-from howmanygpus.report.style import save_svg
+from howmanygpus.report.style import label_lines, make_panels, save_figure, save_svg
 
 CODE = """
 from howmanygpus.report import style
@@ -54,3 +56,21 @@ def test_long_lines_of_an_svg_are_short_texts_and_differ_by_less_than_a_tenth_of
     assert all(np.abs(one - other).max() <= 0.0501 for one, other in zip(short, long, strict=True))
     sizes = [(tmp_path / f"{name}.svg").stat().st_size for name in ("short", "long")]
     assert sizes[0] < 0.7 * sizes[1]
+
+
+def test_both_files_of_a_figure_have_all_that_is_drawn_and_a_margin(tmp_path):
+    """A name may stand outside the panels. The layout is done once, and must be that of matplotlib's own tight box."""
+    sizes = []
+    for name in ("own", "tight"):
+        figure, panels = make_panels(["a panel", "another"])
+        label_lines(panels[-1], {"a name that is longer than the figure is wide on this side": (1.0, 1.0, "#0072B2")})
+        if name == "own":
+            save_figure(figure, tmp_path / "own.svg", tmp_path / "own.png")
+        else:
+            figure.savefig(tmp_path / "tight.png", bbox_inches="tight", dpi=150)
+        plt.close(figure)
+        with Image.open(tmp_path / f"{name}.png") as image:
+            sizes.append(image.size)
+    assert sizes[0] == pytest.approx(sizes[1], abs=8)
+    svg = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', (tmp_path / "own.svg").read_text())
+    assert [float(size) / 72 * 150 for size in svg.groups()] == pytest.approx(sizes[0], abs=2)
