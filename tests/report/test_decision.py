@@ -8,7 +8,7 @@ from decided import answer, answer_all, around, find, get_doubts, priced, repeat
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.tables.explanations import COLUMNS as EXPLANATIONS
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from howmanygpus.report.texts import render_screen
+from howmanygpus.report.texts import LONGEST, is_cut, render_screen, shorten
 
 
 def test_a_clear_winner_is_recommended_with_its_interval():
@@ -220,6 +220,13 @@ def test_a_remedy_and_what_would_tell_more_are_never_cut():
     text = render_screen(facts)
     assert "31 % a ..." in text or "a ...\n" in text or " ...\n" in text
     assert "\nRemedy: loader_workers: 2 instead of 1.\n" in text and "Next: diagnose: true\n" in text
+
+
+def test_the_first_words_of_a_sentence_are_left_out_where_it_is_cut():
+    whole = f"It loses {'very ' * ((LONGEST - 30) // 5)}much."
+    assert shorten(f"{whole} The rest of this is too long for the screen.") == f"{whole} ..."
+    assert shorten(f"Ends. {whole[:100]} {whole}").endswith(" very ..."), "most of the sentence is there"
+    assert shorten(whole) == whole and not is_cut(whole)
 
 
 def test_what_to_run_next_stays_on_one_line():

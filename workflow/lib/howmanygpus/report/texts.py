@@ -31,6 +31,8 @@ MOST = (
 ALL = dict.fromkeys(MOST[0], 1000)
 LONGEST = 190
 """Characters of a sentence on a first screen, which is cut beyond. What to run next is no part of it."""
+FEWEST = 25
+"""Characters of a sentence that is cut, below which it is left out."""
 GAP = "  "
 """Between the columns of a table."""
 WHOLE = "\N{NO-BREAK SPACE}"
@@ -202,8 +204,10 @@ def write_price(one: dict[str, Any], is_target: bool) -> str:
 
 
 def shorten(text: str) -> str:
-    """Cut a sentence that is too long for a first screen."""
-    return textwrap.shorten(text, LONGEST, placeholder=" ...")
+    """Cut what is too long for a first screen. Of a last sentence, only the first words are not worth a line."""
+    short = textwrap.shorten(text, LONGEST, placeholder=" ...")
+    whole, _, begun = short.rpartition(". ")
+    return f"{whole}. ..." if whole and short.endswith(" ...") and len(begun) < FEWEST else short
 
 
 def is_cut(text: str) -> bool:

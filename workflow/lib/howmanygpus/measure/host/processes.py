@@ -105,7 +105,7 @@ def read_core_wait_s() -> float:
         return 0.0
 
 
-RETRY = ".venv/bin/python workflow/scripts/retry_runs.py --status suspended"
+RETRY = "workflow/scripts/retry_runs.py --status suspended"
 
 
 def describe_suspension(how: str) -> dict[str, str]:
