@@ -34,12 +34,18 @@ def make_once(frameworks=("a", "b"), versions="torch 2"):
     return json.dumps(make_study(*rows))
 
 
-def make(seed, scatter=0.02, slower=None, factor=1.0, **names):
-    """Make the result of a study whose rates scatter; those of the framework `slower` are 10 % lower."""
+def make(seed, scatter=0.02, slower=None, factor=1.0, drift=0.0, **names):
+    """Make the result of a study whose rates scatter; those of the framework `slower` are 10 % lower.
+
+    drift: standard deviation of a framework's rate in this series, beside the scatter of its repeats.
+    """
     draws, result = np.random.default_rng(seed), json.loads(make_once(**names))
+    drifts = {one["framework"]: 0.0 for one in result["configurations"]}
+    if drift:
+        drifts = {framework: drift * draws.normal() for framework in drifts}
     for one in result["configurations"]:
         rate = 100 * one["num_gpus"] ** 0.9 * (1 + one["per_device_batch_size"] / 20) * factor
-        rate *= 0.9 if one["framework"] == slower else 1
+        rate *= (0.9 if one["framework"] == slower else 1) * np.exp(drifts[one["framework"]])
         one["images_per_s"] = [rate * np.exp(scatter * draws.normal()) for _ in one["images_per_s"]]
         low, high = min(one["images_per_s"]), max(one["images_per_s"])
         one["summary"]["images_per_s"] = {"median": float(np.median([low, high])), "low": low, "high": high}

@@ -10,14 +10,17 @@ import pytest
 from answered import make_runs
 from howmanygpus.report.comparison_figure import draw_ratios
 from howmanygpus.report.places import find_places
-from howmanygpus.report.result import compare, find_changes, make_result
+from howmanygpus.report.result import BETWEEN, compare, find_changes, make_result
 from howmanygpus.report.result_files import ResultError, compare_named, read_result, rename_framework
 from howmanygpus.report.settings_of_runs import describe_settings
+from howmanygpus.report.texts import render_comparison
 from messages import says
 from project import ROOT
 from resulting import make, make_study
 from specs import make_spec
 from stored import plan_of
+
+SEEDS = range(500)
 
 
 def name_differences(comparison):
@@ -25,11 +28,15 @@ def name_differences(comparison):
 
 
 def test_two_runs_of_the_same_study_do_not_differ_and_a_slower_framework_does():
-    """The probability of a false difference is at most 2 % for each comparison, of a missed one a few per cent."""
-    same = [name_differences(compare(make(2 * seed), make(2 * seed + 1))) for seed in range(100)]
-    assert sum(map(bool, same)) <= 2
-    slowed = [compare(make(2 * seed), make(2 * seed + 1, slower="b")) for seed in range(100)]
-    assert sum(name_differences(each) == ["b"] for each in slowed) >= 90
+    """The probability of a false difference is at most 2 % for each comparison, of a missed one a few per cent.
+
+    Both results were measured at a time of their own, between which the machine drifts.
+    """
+    drift = BETWEEN / np.sqrt(2)
+    same = [name_differences(compare(make(2 * seed, drift=drift), make(2 * seed + 1, drift=drift))) for seed in SEEDS]
+    assert np.mean(list(map(bool, same))) <= 0.02
+    slowed = [compare(make(2 * seed, drift=drift), make(2 * seed + 1, slower="b", drift=drift)) for seed in SEEDS]
+    assert np.mean([name_differences(each) == ["b"] for each in slowed]) >= 0.9
     assert np.median([each.frameworks[1].ratio for each in slowed]) == pytest.approx(0.9, abs=0.01)
 
 
@@ -41,9 +48,17 @@ def test_the_interval_covers_the_true_ratio():
     assert np.mean([each.high - each.low for each in ratios]) < 0.25
 
 
+def test_the_least_difference_that_can_be_seen_is_said():
+    """With a tiny scatter it is what two series on one machine differ by; the quantile is that of 99 % of two sides."""
+    comparison = compare(make(1, scatter=1e-6), make(2, scatter=1e-6))
+    assert comparison.frameworks[0].least == pytest.approx(np.expm1(2.576 * BETWEEN), rel=1e-3)
+    text = render_comparison(comparison, [], "A", "B")
+    assert "do not show less than 5 % of a, 5 % of b." in " ".join(text.split())
+
+
 def test_small_differences_are_not_named_however_sure():
-    comparison = compare(make(1, scatter=1e-6), make(2, scatter=1e-6, factor=0.97))
-    assert comparison.frameworks[0].high < 1 and name_differences(comparison) == [] and comparison.worst == 1
+    comparison = compare(make(1, scatter=1e-6), make(2, scatter=1e-6, factor=0.96))
+    assert name_differences(comparison) == [] and comparison.worst == 1
 
 
 def test_single_repeats_have_no_interval_and_make_no_difference():
@@ -107,7 +122,7 @@ def test_few_repeats_are_judged_by_their_own_quantile():
     rates = [np.log(each["configurations"][0]["images_per_s"]) for each in (first, second)]
     error = np.sqrt(np.mean([np.var(each, ddof=1) for each in rates]))
     (one,) = compare(first, second).frameworks
-    assert np.log(one.high / one.ratio) == pytest.approx(6.965 * error, rel=1e-3)
+    assert np.log(one.high / one.ratio) == pytest.approx(np.hypot(6.965 * error, 2.326 * BETWEEN), rel=1e-3)
 
 
 def test_devices_of_one_result_are_not_mixed():

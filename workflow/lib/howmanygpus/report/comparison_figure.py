@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.result import SMALLEST, Comparison, Ratio
+from howmanygpus.report.result import Comparison, Ratio
 from howmanygpus.report.style import GREY, LINE_PT, add_note, get_look, make_panels
 
 NOTES = (
@@ -14,11 +14,10 @@ NOTES = (
 
 
 def draw_ratios(comparison: Comparison) -> Figure:
-    """Draw a row for each framework, the slowest at the bottom. The band is what is no difference, however sure."""
+    """Draw a row for each framework, the slowest at the bottom."""
     rows = sorted(comparison.frameworks, key=lambda each: each.ratio)
     height = 1.6 + 2.2 * LINE_PT / 72 * len(rows)
     figure, (axes,) = make_panels(["Rates of the second result relative to the first"], panel_size=(6.4, height))
-    axes.axvspan(1 / (1 + SMALLEST), 1 + SMALLEST, color=GREY, alpha=0.15, linewidth=0)
     axes.axvline(1, color=GREY, linewidth=0.8)
     for place, row in enumerate(rows):
         draw_row(axes, place, row, [each for each in comparison.configurations if is_of(each, row)])

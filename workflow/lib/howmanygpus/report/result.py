@@ -9,7 +9,7 @@ can be published. Rates are compared on a logarithmic scale, because a ratio is 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import NormalDist, fmean
 from typing import Any
 
 import numpy as np
@@ -41,8 +41,11 @@ LEFT_OUT = ("run_dirs", "facts")
 """Keys of a decision that name folders, and what its sentences are made of."""
 LEVEL = 0.98
 """Probability that no framework is said to differ if none does; likewise for the configurations, among themselves."""
-SMALLEST = 0.05
-"""Least difference that is named, as a fraction. Two series of runs on one idle machine differ by up to 3 %."""
+BETWEEN = 0.02
+"""Standard deviation of the logarithm of a ratio of two series of runs on one machine, beside the scatter of repeats.
+
+A series takes minutes, in which a machine drifts. Measured by benchmarks/repeated_results.py.
+"""
 
 Result = dict[str, Any]
 
@@ -120,8 +123,13 @@ class Ratio:
 
     @property
     def is_difference(self) -> bool:
-        """Whether chance explains the ratio badly, and it is worth a word."""
-        return abs(math.log(self.ratio)) >= math.log(1 + SMALLEST) and (self.low > 1 or self.high < 1)
+        """Whether chance explains the ratio badly."""
+        return self.low > 1 or self.high < 1
+
+    @property
+    def least(self) -> float:
+        """Return the least difference that would not contain 1 with this interval, as a fraction; nan without one."""
+        return math.sqrt(self.high / self.low) - 1
 
 
 @dataclass(frozen=True)
@@ -145,15 +153,15 @@ def compare(first: Result, second: Result) -> Comparison:
     The scatter of a single run is pooled over all configurations, as the standard deviation of the logarithm of its
     rate. Intervals are those of Student's t with the pooled degrees of freedom, widened by Bonferroni's rule for the
     number of ratios: of the frameworks, which are what is judged, and of the single configurations. Rates of one
-    machine at two times may differ more than repeats in one go, so that small differences are not named, however sure
-    (SMALLEST).
+    machine at two times differ more than repeats in one go, so that intervals are wider
+    by BETWEEN, and differences below 5 % are never named.
     """
     names = choose_key(first, second)
     ours, theirs = _index(first, names), _index(second, names)
     both = [key for key in ours if key in theirs]
     spread, freedom = _pool([each[key] for key in both for each in (ours, theirs)])
     frameworks = list(dict.fromkeys(dict(zip(names, key, strict=True))["framework"] for key in both))
-    of_one, of_framework = (_quantile(number, freedom) for number in (len(both), len(frameworks)))
+    of_one, of_framework = (_Reach.of(number, freedom) for number in (len(both), len(frameworks)))
     pairs = [_Pair.of(dict(zip(names, key, strict=True)), ours[key], theirs[key], spread) for key in both]
     configurations = [_make_ratio(pair.names, [pair], of_one) for pair in pairs]
     together = [
@@ -199,9 +207,23 @@ def _pool(groups: Iterable[list[float]]) -> tuple[float, int]:
     return (math.sqrt(squares / freedom), freedom) if freedom else (math.nan, 0)
 
 
-def _quantile(num_ratios: int, freedom: int) -> float:
-    """Return how many standard errors an interval reaches; nan without degrees of freedom."""
-    return compute_t_quantile(freedom, 1 - (1 - LEVEL) / 2 / max(1, num_ratios)) if freedom else math.nan
+@dataclass(frozen=True)
+class _Reach:
+    """How far intervals reach: in standard errors of the repeats, and by what two series on one machine differ."""
+
+    quantile: float
+    between: float
+
+    @classmethod
+    def of(cls, num_ratios: int, freedom: int) -> "_Reach":
+        """Return that of some ratios at LEVEL; nan without degrees of freedom."""
+        level = 1 - (1 - LEVEL) / 2 / max(1, num_ratios)
+        between = BETWEEN * NormalDist().inv_cdf(level)
+        return cls(compute_t_quantile(freedom, level) if freedom else math.nan, between)
+
+    def add(self, error: float) -> float:
+        """Return the reach of a ratio with a standard error of its repeats; both parts are independent."""
+        return math.hypot(self.quantile * error, self.between)
 
 
 @dataclass(frozen=True)
@@ -219,10 +241,11 @@ class _Pair:
         return cls(names, float(np.mean(np.log(first))), float(np.mean(np.log(second))), error)
 
 
-def _make_ratio(names: dict[str, Any], pairs: list[_Pair], quantile: float) -> Ratio:
+def _make_ratio(names: dict[str, Any], pairs: list[_Pair], reach_of: _Reach) -> Ratio:
     """Return the geometric mean of the ratios of some configurations."""
     first, second = fmean(pair.first for pair in pairs), fmean(pair.second for pair in pairs)
-    shift, reach = second - first, quantile * math.sqrt(sum(pair.error**2 for pair in pairs)) / len(pairs)
+    error = math.sqrt(sum(pair.error**2 for pair in pairs)) / len(pairs)
+    shift, reach = second - first, reach_of.add(error)
     return Ratio(names, *map(math.exp, (first, second, shift, shift - reach, shift + reach)))
 
 

@@ -80,7 +80,7 @@ def _choose_most(facts: dict[str, Any]) -> tuple[dict[str, int], str]:
 def render_comparison(comparison: Comparison, changes: list[str], first: str, second: str) -> str:
     """Return the text about two results. changes: of their circumstances; first, second: what they are called."""
     names: dict[str, Any] = {"comparison": comparison, "changes": changes, "first": first, "second": second}
-    return _fill("comparison.txt.jinja", table=write_ratios, **names)
+    return _fill("comparison.txt.jinja", table=write_ratios, name_least=name_least, **names)
 
 
 def render_gallery(entries: list[Entry], pairs: list[Pair], figures: dict[str, str]) -> str:
@@ -285,6 +285,12 @@ def _list_counts(
     if all(one["num_nodes"] == 1 for one in counts):
         del columns["nodes"]
     return [[*columns], *map(list, zip(*columns.values(), strict=True))]
+
+
+def name_least(comparison: Comparison) -> str:
+    """Name the least difference of each framework that a comparison could show; nothing if no interval is known."""
+    known = [one for one in comparison.frameworks if not np.isnan(one.least)]
+    return ", ".join(f"{one.least:.0%} of {one.names['framework']}".replace("%", " %") for one in known)
 
 
 def write_ratios(comparison: Comparison) -> list[str]:
