@@ -25,7 +25,7 @@ def test_what_repeats_cannot_tell_apart_is_a_tie_everywhere():
     decision, text = answer(repeat(around(100, 0.05)), repeat(around(101, 0.05), "b"))
     assert [other["framework"] for other in decision["ties"]] == ["b"]
     assert find(decision, "other framework")["is_tied"]
-    assert "Other framework: 1 x cpu, b, 8 images per device: not told apart by 3 repeats" in text
+    assert "Other framework: 1 x cpu, b: not told apart by 3 repeats" in text
     assert "Not told apart" not in text, "it is named above"
 
 
@@ -235,6 +235,27 @@ def test_what_to_run_next_stays_on_one_line():
     _, text = answer(rows, repeat(around(110), "b", study="a_study_with_quite_a_long_name", disturbed=False))
     command = ".venv/bin/python workflow/scripts/retry_runs.py --disturbed --study a_study_with_quite_a_long_name"
     assert any(line.endswith(command) for line in text.splitlines())
+
+
+def test_an_alternative_names_what_differs_from_the_recommendation():
+    fast = repeat(around(60), num_gpus=2, per_device_batch_size=16)
+    _, text = answer(repeat(around(100)), fast, worth_doubling=3)
+    assert "Use 1 x cpu, a, 8 images per device" in text
+    assert "Fastest and next doubling: 2 x cpu, 16 images per device: 1.67" in text
+
+
+def test_alternatives_stay_on_a_full_screen_before_doubts():
+    """A tie with another framework says more than the last of many doubts."""
+    doubted = {"is_outlier": True, "stale_because": "code", "parity": "not_checked", "health": "a device was hot, " * 9}
+    curve = [(1, 400), (2, 210), (4, 120), (8, 100)]
+    groups = [
+        priced(repeat(around(seconds, 0.05), name, n, **doubted))
+        for n, seconds in curve
+        for name in ("first", "second")
+    ]
+    decision, text = answer(*groups)
+    assert find(decision, "other framework")["is_tied"] and "Other framework" in text
+    assert "more doubt" in text and "Cheapest" in text
 
 
 def test_precisions_and_inputs_are_named_if_they_vary():

@@ -24,7 +24,8 @@ WIDTH, HEIGHT = 100, 25
 MOST = (
     *({"doubts": doubts, "rows": 8, "alternatives": 4, "ties": 3, "decisions": 3} for doubts in (5, 4, 3)),
     *({"doubts": 3, "rows": rows, "alternatives": 4, "ties": 1, "decisions": 3} for rows in (6, 4)),
-    *({"doubts": doubts, "rows": 4, "alternatives": 2, "ties": 1, "decisions": 3} for doubts in (2, 1)),
+    *({"doubts": doubts, "rows": 4, "alternatives": 4, "ties": 1, "decisions": 3} for doubts in (2, 1)),
+    *({"doubts": 1, "rows": 4, "alternatives": most, "ties": 1, "decisions": 3} for most in (3, 2)),
     *({"doubts": 0, "rows": 0, "alternatives": 0, "ties": 0, "decisions": decisions} for decisions in (8, 4)),
 )
 """Most parts of each kind that a first screen shows, from the fullest to the shortest."""
@@ -121,7 +122,9 @@ def _set_up() -> Environment:
     )
     written = (write_number, write_duration, write_value, write_change, write_configuration, write_price, write_target)
     named = {each.__name__.removeprefix("write_"): each for each in written}
-    environment.globals |= named | {each.__name__: each for each in (name_count, count_units, shorten, is_cut)}
+    environment.globals |= named | {
+        each.__name__: each for each in (name_alternative, name_count, count_units, shorten, is_cut)
+    }
     environment.globals["inverse"] = invert
     environment.filters |= {"tex": escape_for_tex, "whole": keep_whole, "number": write_number}
     return environment
@@ -190,10 +193,21 @@ def write_median(value: Value) -> str:
 
 def write_configuration(one: dict[str, Any], unit: str) -> str:
     """Write a configuration, such as `4 x a100, pytorch_ddp, 128 images per device`. unit: such as images."""
+    return ", ".join(_list_parts(one, unit))
+
+
+def name_alternative(one: dict[str, Any], recommended: dict[str, Any], unit: str) -> str:
+    """Write the devices of a configuration, and of the rest what differs from the recommended one."""
+    devices, *rest = _list_parts(one, unit)
+    known = _list_parts(recommended, unit)
+    return ", ".join([devices, *(part for part in rest if part not in known)])
+
+
+def _list_parts(one: dict[str, Any], unit: str) -> list[str]:
     nodes = f" on {one['num_nodes']} nodes" if one["num_nodes"] > 1 else ""
     batches = f"{one['accumulate']} x " if one["accumulate"] > 1 else ""
     batch = f"{batches}{count_units(one['per_device_batch_size'], unit)} per device"
-    return f"{one['num_gpus']} x {one['device']}{nodes}, {one['series']}, {batch}"
+    return [f"{one['num_gpus']} x {one['device']}{nodes}", one["series"], batch]
 
 
 def write_price(one: dict[str, Any], is_target: bool) -> str:
