@@ -99,7 +99,7 @@ def test_a_deadline_is_met_at_the_lowest_price_or_said_to_be_missed():
     groups = [priced(repeat(around(3600 * each), num_gpus=n, wall_s=3600 * each + 1800)) for n, each in hours.items()]
     for deadline_h, num_gpus in ((9, 1), (8, 2), (6, 4)):
         assert answer(*groups, deadline_h=deadline_h)[0]["recommended"]["num_gpus"] == num_gpus
-    assert "It takes 6.5 of the 8 h, with start-up and evaluation." in answer(*groups, deadline_h=8)[1]
+    assert "The cheapest within the deadline of 8 h: it takes 6.5 h, with start-up" in answer(*groups, deadline_h=8)[1]
     decision, text = answer(*groups, deadline_h=5)
     assert decision["recommended"] is None
     assert decision["refusal"] == (
@@ -112,7 +112,7 @@ def test_a_budget_bounds_the_choice_and_needs_a_price():
     groups = [priced(repeat(around(seconds), num_gpus=n)) for n, seconds in ((1, 100), (2, 55))]
     assert answer(*groups)[0]["recommended"]["num_gpus"] == 2
     decision, text = answer(*groups, budget=0.105)
-    assert decision["recommended"]["num_gpus"] == 1 and "The budget is 0.105 EUR." in text
+    assert decision["recommended"]["num_gpus"] == 1 and "Only what costs at most 0.105 EUR was compared." in text
     assert "nothing costs at most 0.05 EUR" in answer(*groups, budget=0.05)[0]["refusal"]
     assert "not all costs are known" in answer(repeat(around(100)), budget=1.0)[0]["refusal"]
 
@@ -151,7 +151,7 @@ def test_a_disturbed_winner_is_not_trusted_while_others_are():
 
 def test_nothing_is_recommended_if_all_runs_or_all_baselines_were_disturbed():
     decision, text = answer(repeat(around(100), disturbed=True), repeat(around(30), num_gpus=2, disturbed=False))
-    assert decision["recommended"] is None and "nothing sound was measured on 1 device" in text
+    assert decision["recommended"] is None and "other work disturbed all runs on 1 device" in text
     assert all(one["speedup"] is None for one in decision["counts"])
     decision, _ = answer(repeat(around(100), disturbed=True))
     assert "disturbed every run" in decision["refusal"]
@@ -219,7 +219,7 @@ def test_a_remedy_and_what_would_tell_more_are_never_cut():
     facts = decide(runs, times, Question(), pd.DataFrame([row], columns=EXPLANATIONS))
     text = render_screen(facts)
     assert "31 % a ..." in text or "a ...\n" in text or " ...\n" in text
-    assert "\nRemedy: loader_workers: 2 instead of 1.\n" in text and "Next: diagnose: true\n" in text
+    assert "\nRemedy to try: loader_workers: 2 instead of 1.\n" in text and "Next, in the study: diagnose: true\n" in text
 
 
 def test_the_first_words_of_a_sentence_are_left_out_where_it_is_cut():
@@ -320,7 +320,7 @@ def test_configurations_that_miss_the_goal_are_left_out_and_said():
         repeat(around(100), quality=0.96), repeat(around(30), "b", quality=0.93), thresholds=(0.9, 0.95)
     )
     assert decision["recommended"]["framework"] == "a"
-    assert "Left out, accuracy 0.95 not reached in all repeats: 1 configuration of b." in text
+    assert "Left out, because not all repeats reached accuracy 0.95: 1 configuration (b)." in text
 
 
 def test_costs_that_are_not_all_known_in_one_currency_are_not_compared():

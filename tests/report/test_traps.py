@@ -91,7 +91,7 @@ def test_a_deadline_that_nothing_meets_says_how_long_the_fastest_takes():
         in join(text)
     )
     assert not any(line.startswith(">") for line in text.splitlines()), "nothing is marked in the table"
-    assert "Next: num_gpus: [1, 2, 4]" in text, "more devices may meet it"
+    assert "Next, in the study: num_gpus: [1, 2, 4]" in text, "more devices may meet it"
 
 
 def test_a_disturbed_repeat_of_the_baseline_does_not_make_the_speed_up_larger():
@@ -105,7 +105,7 @@ def test_a_disturbed_repeat_of_the_baseline_does_not_make_the_speed_up_larger():
 def test_a_speed_up_above_linear_names_the_baseline_to_doubt():
     _, text = answer(repeat(around(100)), repeat(around(26), num_gpus=2))
     assert (
-        "2 x cpu a batch 8 is more than linearly faster: doubt its baseline, 1 x cpu a batch 8. Next: repeats: 6"
+        "2 x cpu a batch 8 is more than linearly faster: doubt its baseline, 1 x cpu a batch 8. Next, in the study: repeats: 6"
         in join(text)
     )
 

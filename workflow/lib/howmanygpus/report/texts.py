@@ -123,7 +123,7 @@ def _set_up() -> Environment:
     written = (write_number, write_duration, write_value, write_change, write_configuration, write_price, write_target)
     named = {each.__name__.removeprefix("write_"): each for each in written}
     environment.globals |= named | {
-        each.__name__: each for each in (name_alternative, name_count, count_units, shorten, is_cut)
+        each.__name__: each for each in (name_alternative, name_next, name_count, count_units, shorten, is_cut)
     }
     environment.globals["inverse"] = invert
     environment.filters |= {"tex": escape_for_tex, "whole": keep_whole, "number": write_number}
@@ -208,6 +208,11 @@ def _list_parts(one: dict[str, Any], unit: str) -> list[str]:
     batches = f"{one['accumulate']} x " if one["accumulate"] > 1 else ""
     batch = f"{batches}{count_units(one['per_device_batch_size'], unit)} per device"
     return [f"{one['num_gpus']} x {one['device']}{nodes}", one["series"], batch]
+
+
+def name_next(line: str) -> str:
+    """Say where what is to be done next is written: a key of the study in the config, or a command in the shell."""
+    return "Next, in the study" if re.match(r"\w+:", line) else "Next"
 
 
 def write_price(one: dict[str, Any], is_target: bool) -> str:
