@@ -1,6 +1,8 @@
 """What is drafted for a real cluster can be submitted to it."""
 
 import os
+import subprocess
+import sys
 
 import yaml
 
@@ -36,3 +38,8 @@ def test_the_drafts_for_a_cluster_describe_it_and_its_scheduler_accepts_their_la
         cluster.run("sbatch", "--test-only", *list_options(largest), "--wrap=true")
         profile = yaml.safe_load(draft_profile(site, (ROOT / "profiles/slurm/config.yaml").read_text()))
         assert profile["jobs"] == 7
+        command = [sys.executable, ROOT / "workflow/scripts/draft_machine.py", "--profile", "profiles/mine"]
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow/lib")}
+        drafted = subprocess.run(command, cwd=tmp_path, env=environment, check=True, text=True, stdout=subprocess.PIPE)
+        assert "with the cluster: snakemake --profile profiles/mine " in drafted.stdout, "the folder is no clone"
+        assert yaml.safe_load((tmp_path / "profiles/mine/config.yaml").read_text()) == profile

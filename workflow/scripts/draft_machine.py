@@ -10,8 +10,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from howmanygpus.clone import choose_file
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.files import write_text_atomic
+from howmanygpus.invocation.closing_message import name_program
 from howmanygpus.site.drafting import (
     STATE,
     ask_site,
@@ -22,7 +24,7 @@ from howmanygpus.site.drafting import (
 )
 from howmanygpus.site.slurm import SlurmError
 
-TEMPLATE = Path("profiles/slurm/config.yaml")
+TEMPLATE = "profiles/slurm/config.yaml"
 
 
 def main() -> None:
@@ -34,8 +36,8 @@ def main() -> None:
     try:
         if not arguments.overwrite:
             refuse_to_overwrite(folder, ("machine.yaml", "config.yaml"))
-        site = ask_site()
-        drafts = {"machine.yaml": draft_machine(site), "config.yaml": draft_profile(site, TEMPLATE.read_text())}
+        site, template = ask_site(), Path(choose_file(TEMPLATE)).read_text()
+        drafts = {"machine.yaml": draft_machine(site), "config.yaml": draft_profile(site, template)}
     except ConfigError as error:
         sys.exit(f"draft_machine: {error}")
     except SlurmError as error:
@@ -46,7 +48,7 @@ def main() -> None:
         print(f"{folder / name} is written.")
         for statement in list_statements(text):
             print(f"  {STATE}{statement}")
-    print(f"Then compare it with the cluster: .venv/bin/snakemake --profile {folder} --configfile mine.yaml --dry-run")
+    print(f"Then compare it with the cluster: {name_program()} --profile {folder} --configfile mine.yaml --dry-run")
 
 
 if __name__ == "__main__":
