@@ -286,7 +286,12 @@ def test_every_section_is_written_and_long_lists_are_counted(suffix):
             "1 configuration until the interval of the median was as narrow as asked for; 2 configurations up to",
             "below",
         ),
-        *("Not run: below 0.5 (1 run).", "1 more reason in runs.tsv.", "a loses 30 %. Remedy to try: fewer devices.", "60 %"),
+        *(
+            "Not run: below 0.5 (1 run).",
+            "1 more reason in runs.tsv.",
+            "a loses 30 %. Remedy to try: fewer devices.",
+            "60 %",
+        ),
         *("64 (32 or more by the spread of the repeats)", "64 (32 to 64 by", "and 3 more in batch_sizes.tsv."),
         *(
             "a on cuda: none (failed: it crashed); a on cuda: 48 images (memory; runs take 40)",

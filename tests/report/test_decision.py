@@ -219,7 +219,9 @@ def test_a_remedy_and_what_would_tell_more_are_never_cut():
     facts = decide(runs, times, Question(), pd.DataFrame([row], columns=EXPLANATIONS))
     text = render_screen(facts)
     assert "31 % a ..." in text or "a ...\n" in text or " ...\n" in text
-    assert "\nRemedy to try: loader_workers: 2 instead of 1.\n" in text and "Next, in the study: diagnose: true\n" in text
+    assert (
+        "\nRemedy to try: loader_workers: 2 instead of 1.\n" in text and "Next, in the study: diagnose: true\n" in text
+    )
 
 
 def test_the_first_words_of_a_sentence_are_left_out_where_it_is_cut():

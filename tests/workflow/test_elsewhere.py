@@ -1,6 +1,5 @@
 """The workflow is called in any folder, and keeps its results there. Moving code or results reruns nothing."""
 
-import base64
 import json
 import re
 import shutil
@@ -13,7 +12,6 @@ import pytest
 import yaml
 
 from hanging import HANG_S
-from howmanygpus.invocation.commands import EARLIER, NAME
 from howmanygpus.surroundings.version import VERSION
 from project import ODD_FOLDER, Project, study
 
@@ -87,7 +85,7 @@ def test_records_name_the_version_of_the_workflow(results):
 def test_moved_code_and_moved_results_rerun_nothing(code, results, tmp_path):
     elsewhere = code.copy_to(tmp_path / "code")
     moved = shutil.copytree(results, tmp_path / "results of last week", copy_function=shutil.copy2)
-    shutil.rmtree(moved / ".snakemake" / "locks")
+    shutil.rmtree(moved / ".snakemake" / "locks", ignore_errors=True)
     assert list_stages(call(moved, *list_options(elsewhere), "--configfile", "mine.yaml", "--dry-run")) == []
 
 
@@ -98,23 +96,6 @@ def test_results_that_another_clone_adopts_rerun_nothing(code, results, tmp_path
     subprocess.run(command, cwd=clone.folder, check=True, capture_output=True)
     shutil.copy2(results / "mine.yaml", clone.folder)
     assert clone.planned("--configfile", "mine.yaml") == []
-
-
-def record_commands_as_before(folder: Path, change: str = "") -> None:
-    """Let the records of a folder have the commands of a workflow that ran in its own folder only, with a change."""
-    for path in (folder / ".snakemake" / "metadata").iterdir():
-        record = json.loads(path.read_text())
-        assert f"{{{NAME}}}/" in record["code"], base64.b64decode(path.name)
-        record["code"] = record["code"].replace(f"{{{NAME}}}", EARLIER) + change
-        path.write_text(json.dumps(record))
-
-
-@pytest.mark.parametrize(("change", "runs_again"), [("", False), (" --another-option", True)])
-def test_results_of_a_workflow_that_ran_in_its_own_folder_only_are_taken(code, results, tmp_path, change, runs_again):
-    older = shutil.copytree(results, tmp_path / "older", copy_function=shutil.copy2)
-    record_commands_as_before(older, change)
-    stages = list_stages(call(older, *list_options(code), "--configfile", "mine.yaml", "--dry-run"))
-    assert ("runs" in stages) == runs_again and bool(stages) == runs_again
 
 
 def test_two_calls_in_two_folders_at_once_build_one_environment(code, tmp_path):

@@ -32,6 +32,3 @@ for study in PLAN.targets:
             study
         input:
             products.list_target_products(study),
-
-
-commands.accept_earlier_records(workflow.rules)
