@@ -4,8 +4,8 @@ import time
 
 from howmanygpus.measure.loop import loop
 
-LATE, DELAY_S = "late", 0.1
-"""The delay is many times as long as a step of a small network."""
+LATE, DELAY_S = "late", 0.3
+"""The delay is many times as long as a step of a small network, which takes up to 0.05 s if the cores are shared."""
 
 load_own_loader = loop.load_loader
 
