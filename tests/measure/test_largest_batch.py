@@ -166,6 +166,8 @@ ON_CPUS = [
     ("host_out_of_memory", "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 3.52 GiB for an array"),
     ("crashed", "killed by SIGABRT\nterminate called after throwing an instance of 'std::bad_alloc'"),
     ("crashed", "RuntimeError: could not create a primitive"),
+    # Printed by JAX 0.10.
+    ("crashed", "jax.errors.JaxRuntimeError: INTERNAL: YNNPACK operation failed: error\nallocate of <6> failed."),
 ]
 
 

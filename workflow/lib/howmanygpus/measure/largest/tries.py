@@ -42,7 +42,8 @@ TRAINED = ("completed", "diverged", "clock_mismatch", "suspended")
 """Statuses of runs whose steps had enough memory."""
 CPU_WORDS = re.compile(
     "DefaultCPUAllocator: can't allocate memory|bad_alloc|Cannot allocate memory|RESOURCE_EXHAUSTED|"
-    "OOM when allocating|Failed to allocate CPU Memory|could not create a (primitive|memory)|MemoryError"
+    "OOM when allocating|Failed to allocate CPU Memory|could not create a (primitive|memory)|MemoryError|"
+    "allocate of <[^>]*> failed"
 )
 """Messages of frameworks and libraries if memory is exhausted on a CPU, where none has an exception of its own."""
 
