@@ -15,6 +15,8 @@ NEEDS = "trace"
 KEYS = ("framework", "variant", "input", "precision", "device", "placement", "num_gpus", "per_device_batch_size")
 STRIP = 0.62
 """Height of a strip as part of its row; the bar of waits for input is below it."""
+WHOLE_RING = 0.018
+"""Place of a ring that begins with the strip, as part of its width."""
 
 
 def draw(traces: pd.DataFrame, trace_strips: pd.DataFrame) -> Figure:
@@ -54,7 +56,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, strips: pd.DataFrame) -> None:
     steps = name_count(int(rows["num_steps"].max()), "step")
     axes.set_xlabel(f"time within the traced window of {steps}, in % (strips have windows of different lengths)")
     add_note(axes, "height: part of the time in which the device ran something; red below it: it waited for input")
-    mark_disturbed(axes, 0 * middles, middles, rows["disturbed"].eq(True))
+    mark_disturbed(axes, 0 * middles + WHOLE_RING, middles, rows["disturbed"].eq(True))
 
 
 def draw_strip(axes: Axes, place: int, parts: pd.DataFrame, row: pd.Series) -> None:
