@@ -153,8 +153,8 @@ def compare(first: Result, second: Result) -> Comparison:
     The scatter of a single run is pooled over all configurations, as the standard deviation of the logarithm of its
     rate. Intervals are those of Student's t with the pooled degrees of freedom, widened by Bonferroni's rule for the
     number of ratios: of the frameworks, which are what is judged, and of the single configurations. Rates of one
-    machine at two times differ more than repeats in one go, so that intervals are wider
-    by BETWEEN, and differences below 5 % are never named.
+    machine at two times differ more than repeats in one go, so that intervals are wider by BETWEEN, and differences
+    below about 5 % are never named.
     """
     names = choose_key(first, second)
     ours, theirs = _index(first, names), _index(second, names)
