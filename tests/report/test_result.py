@@ -10,7 +10,7 @@ import pytest
 from answered import make_runs
 from howmanygpus.report.comparison_figure import draw_ratios
 from howmanygpus.report.places import find_places
-from howmanygpus.report.result import BETWEEN, compare, find_changes, make_result
+from howmanygpus.report.result import BETWEEN, BETWEEN_PER_SCATTER, compare, find_changes, make_result
 from howmanygpus.report.result_files import ResultError, compare_named, read_result, rename_framework
 from howmanygpus.report.settings_of_runs import describe_settings
 from howmanygpus.report.texts import render_comparison
@@ -38,6 +38,15 @@ def test_two_runs_of_the_same_study_do_not_differ_and_a_slower_framework_does():
     slowed = [compare(make(2 * seed, drift=drift), make(2 * seed + 1, slower="b", drift=drift)) for seed in SEEDS]
     assert np.mean([name_differences(each) == ["b"] for each in slowed]) >= 0.9
     assert np.median([each.frameworks[1].ratio for each in slowed]) == pytest.approx(0.9, abs=0.01)
+
+
+def test_a_machine_that_scatters_and_drifts_more_gives_no_more_false_differences():
+    scatter = 0.08
+    known = {"scatter": scatter, "drift": BETWEEN_PER_SCATTER * scatter / np.sqrt(2)}
+    same = [name_differences(compare(make(2 * seed, **known), make(2 * seed + 1, **known))) for seed in SEEDS]
+    assert np.mean(list(map(bool, same))) <= 0.02
+    halved = compare(make(1, **known), make(2, factor=0.5, **known))
+    assert name_differences(halved) == ["a", "b"]
 
 
 def test_the_interval_covers_the_true_ratio():
@@ -122,7 +131,8 @@ def test_few_repeats_are_judged_by_their_own_quantile():
     rates = [np.log(each["configurations"][0]["images_per_s"]) for each in (first, second)]
     error = np.sqrt(np.mean([np.var(each, ddof=1) for each in rates]))
     (one,) = compare(first, second).frameworks
-    assert np.log(one.high / one.ratio) == pytest.approx(np.hypot(6.965 * error, 2.326 * BETWEEN), rel=1e-3)
+    between = max(2.326 * BETWEEN, 6.965 * BETWEEN_PER_SCATTER * error)
+    assert np.log(one.high / one.ratio) == pytest.approx(np.hypot(6.965 * error, between), rel=1e-3)
 
 
 def test_devices_of_one_result_are_not_mixed():

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from howmanygpus.prepare.sources import list_sources
+from messages import says
 from project import FAKES, ROOT, Project, study
 
 PACKAGE = "workflow/lib/howmanygpus"
@@ -29,7 +30,7 @@ FILE = re.compile(r"^- `(?P<path>[^`]+)`(?P<condition>, if )?", re.MULTILINE)
 NAMES = {
     **{"framework": "toy", "family": "toys", "strategy": "toy", "environment": "toy-cpu", "model": "toy_net"},
     **{"layer": "toy_dense", "loader": "toy_loader", "source": "toy_shapes"},
-    **{"table": "toy_table", "figure": "toy_figure", "metric": "toy_metric"},
+    **{"table": "toy_table", "figure": "toy_figure", "metric": "toy_metric", "tool": "toy_tool"},
 }
 """The values that replace <framework> and the other placeholders."""
 
@@ -123,6 +124,12 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
     "data set": {
         "prepare/sources/<source>.py": NEW,
         "config/README.md": insert("| `toy_shapes` | `num_train` |\n", "| `digits` |"),
+    },
+    "exporter": {
+        "report/export/<tool>.py": NEW,
+        "report/export/__init__.py": insert('TOOLS["toy_tool"] = "cat {folder}/runs.txt"\n\n\n', "def write("),
+        "envs/<tool>.txt": NEW,
+        "docs/export.md": insert("| Toy | `cat results/export/toy_tool/runs.txt` | a line |\n", "| MLflow |"),
     },
 }
 """The changes of each toy, by file. The edits of one file are made in this order."""
@@ -237,6 +244,12 @@ def test_a_metric_judges_and_a_table_and_a_figure_show(extended):
     rows = list(csv.DictReader(extended.read("results/tables/toys/toy_table.tsv").splitlines(), delimiter="\t"))
     assert {row["variant"] for row in rows} == {"base", "own"}
     assert "images/s of toys" in extended.read("results/figures/toys/toy_figure.svg")
+
+
+def test_an_exporter_writes_the_runs_in_an_environment_of_its_own(extended):
+    printed = call_python(extended, "workflow/scripts/export_runs.py", "--to", "toy_tool", "--study", "toys")
+    assert says(printed, "2 runs", "cat results/export/toy_tool/runs.txt")
+    assert len(extended.read("results/export/toy_tool/runs.txt").splitlines()) == 2
 
 
 def test_a_changed_layer_reruns_the_models_that_import_it_and_their_products(extended):

@@ -42,9 +42,15 @@ LEFT_OUT = ("run_dirs", "facts")
 LEVEL = 0.98
 """Probability that no framework is said to differ if none does; likewise for the configurations, among themselves."""
 BETWEEN = 0.02
-"""Standard deviation of the logarithm of a ratio of two series of runs on one machine, beside the scatter of repeats.
+"""Least standard deviation of the logarithm of a ratio of two series of runs on one machine, beside that of repeats.
 
 A series takes minutes, in which a machine drifts. Measured by benchmarks/repeated_results.py.
+"""
+BETWEEN_PER_SCATTER = 0.75
+"""The same standard deviation over that of a single repeat: a machine that scatters more drifts more.
+
+Five results of benchmarks/repeated_results.py had a scatter of 4 to 12 %, and the series of a framework differed by
+5 to 6 %.
 """
 
 Result = dict[str, Any]
@@ -153,15 +159,15 @@ def compare(first: Result, second: Result) -> Comparison:
     The scatter of a single run is pooled over all configurations, as the standard deviation of the logarithm of its
     rate. Intervals are those of Student's t with the pooled degrees of freedom, widened by Bonferroni's rule for the
     number of ratios: of the frameworks, which are what is judged, and of the single configurations. Rates of one
-    machine at two times differ more than repeats in one go, so that intervals are wider by BETWEEN, and differences
-    below about 5 % are never named.
+    machine at two times differ more than repeats in one go, so that intervals are wider by what the machine drifts, and
+    differences below about 5 % are never named.
     """
     names = choose_key(first, second)
     ours, theirs = _index(first, names), _index(second, names)
     both = [key for key in ours if key in theirs]
     spread, freedom = _pool([each[key] for key in both for each in (ours, theirs)])
     frameworks = list(dict.fromkeys(dict(zip(names, key, strict=True))["framework"] for key in both))
-    of_one, of_framework = (_Reach.of(number, freedom) for number in (len(both), len(frameworks)))
+    of_one, of_framework = (_Reach.of(number, spread, freedom) for number in (len(both), len(frameworks)))
     pairs = [_Pair.of(dict(zip(names, key, strict=True)), ours[key], theirs[key], spread) for key in both]
     configurations = [_make_ratio(pair.names, [pair], of_one) for pair in pairs]
     together = [
@@ -215,11 +221,12 @@ class _Reach:
     between: float
 
     @classmethod
-    def of(cls, num_ratios: int, freedom: int) -> "_Reach":
-        """Return that of some ratios at LEVEL; nan without degrees of freedom."""
+    def of(cls, num_ratios: int, spread: float, freedom: int) -> "_Reach":
+        """Return that of some ratios at LEVEL, by the scatter of a single run; nan without degrees of freedom."""
         level = 1 - (1 - LEVEL) / 2 / max(1, num_ratios)
-        between = BETWEEN * NormalDist().inv_cdf(level)
-        return cls(compute_t_quantile(freedom, level) if freedom else math.nan, between)
+        quantile = compute_t_quantile(freedom, level) if freedom else math.nan
+        between = max(BETWEEN * NormalDist().inv_cdf(level), BETWEEN_PER_SCATTER * spread * quantile)
+        return cls(quantile, between)
 
     def add(self, error: float) -> float:
         """Return the reach of a ratio with a standard error of its repeats; both parts are independent."""
