@@ -2,7 +2,7 @@
 # make test        tests all parts, and the demo in its two frameworks, on all cores; WORKERS sets the number of processes
 # make test-frameworks, make test-all: tests every framework; tests everything, on a cluster too
 # make check       runs the linters, the import contracts and the type checker
-# make figures     makes tables, figures and the report from recorded runs in results/recorded/, and trains nothing
+# make figures     makes tables, figures and reports from recorded runs in results/recorded/, and trains nothing
 # make site        makes a website of the documents in site/, and checks their links
 # make locks       has uv lock the packages of every environment, GPU environments included, without installing them
 # make references  writes the generated tables of documents and docs/parity.md

@@ -66,10 +66,10 @@ def stretch(events: list[dict], duration_s: float) -> str:
 def multiply(folder: Path, studies: int, repeats: int, duration_s: float) -> int:
     """Put more runs in the place of the recorded ones, write their config, and return how many are planned."""
     results, generator = folder / "results", np.random.default_rng(0)
-    config = yaml.safe_load((folder / recorded_runs.CONFIG.name).read_text())
+    config = yaml.safe_load((folder / recorded_runs.CONFIG).read_text())
     study = config["studies"][STUDY] | {"repeats": repeats}
     names = [f"many_{number}" for number in range(1, studies + 1)]
-    (folder / recorded_runs.CONFIG.name).write_text(yaml.safe_dump({"studies": dict.fromkeys(names, study)}))
+    (folder / recorded_runs.CONFIG).write_text(yaml.safe_dump({"studies": dict.fromkeys(names, study)}))
     samples = folder / "samples.csv"
     samples.write_text(write_samples(duration_s, generator))
     recorded = folder / "recorded"
@@ -114,8 +114,8 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = (arguments.folder or Path(temporary)).resolve()
-        recorded_runs.copy_project(folder)
-        recorded_runs.renew_records(folder)
+        recorded_runs.copy_project(folder, recorded_runs.ONE_MACHINE)
+        recorded_runs.renew_records(folder, recorded_runs.ONE_MACHINE)
         planned = multiply(folder, arguments.studies, arguments.repeats, 60 * arguments.minutes)
         recorded_runs.name_verdicts(folder)
         rows = [

@@ -1,17 +1,21 @@
 """Every table and figure is made from the recorded runs, which name no host and no place of the machine."""
 
+import contextlib
+import gzip
 import json
 import os
 import re
 import tarfile
 from graphlib import TopologicalSorter
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import pytest
 import yaml
 
 import recorded_runs
+from howmanygpus.invocation.rules.products import ProductRules
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report import all_runs
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
@@ -20,45 +24,60 @@ from howmanygpus.report.published import drop_unfair
 from howmanygpus.report.rows import merge_tables
 from howmanygpus.report.style import save_svg
 from howmanygpus.report.tables import describe_table, list_tables, load_table
+from howmanygpus.report.traces.reading import read_window
+from howmanygpus.report.traces.xspace import read_fields
 from howmanygpus.site.jobs.ledger import complete_and_list_jobs
 from howmanygpus.site.machine import read_machine
 from howmanygpus.study.plan import Plan
-from howmanygpus.study.published import list_files, list_published_columns
+from howmanygpus.study.published import list_files
+from traced import list_marks, repeat, write_chrome, write_steps, write_xspace
 
-NEED_CLUSTER = {"allreduce", "placement"}
-"""Tables and figures of studies over several nodes, which the recorded machine does not have."""
-NEED_SEARCH = {"batch_search"}
-"""The largest batch of CPU devices is that of the machine's memory, whose search takes minutes."""
-NEED_TRACES = {"traces", "trace_strips"}
-"""No recorded run was traced: its trace is larger than the whole set."""
-LEFT_OUT = NEED_CLUSTER | NEED_SEARCH | NEED_TRACES
 SIZE_BYTES = 2_000_000
 EMPTY_HERE = {"class_auc"}
 """Tables without rows for images with one label each."""
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Return a folder with the recorded runs."""
-    folder = tmp_path_factory.mktemp("recorded")
-    recorded_runs.unpack(folder)
-    return folder
+def folders(tmp_path_factory):
+    """Return a folder with the recorded runs of each set, by the set's name."""
+    folders = {name: tmp_path_factory.mktemp(name) for name in recorded_runs.SETS}
+    for name, source in recorded_runs.SETS.items():
+        recorded_runs.unpack(folders[name], source)
+    return folders
 
 
 @pytest.fixture(scope="module")
-def recorded(folder):
-    """Make all tables of the recorded studies, and return them with the config, by study."""
-    plan = Plan(yaml.safe_load(recorded_runs.CONFIG.read_text()), read_machine(recorded_runs.MACHINE))
+def recorded(folders):
+    """Make all tables of the recorded studies, and return them with the names of the figures, by set and study."""
+    return {name: make_set(folders[name], source) for name, source in recorded_runs.SETS.items()}
+
+
+def make_set(folder, source):
+    with contextlib.chdir(folder):
+        config, machine = (source / name for name in (recorded_runs.CONFIG, recorded_runs.MACHINE))
+        plan = Plan(yaml.safe_load(config.read_text()), read_machine(machine))
+    products = ProductRules(plan, lambda: True, list_tables, list_figures, [])
+    products.root = folder
     ledger = {str(path): record for path, record in complete_and_list_jobs(folder / "results" / "jobs", folder).items()}
-    return {name: (study.config, make_tables(folder, study, ledger)) for name, study in plan.studies.items()}
+    made = {}
+    for name, study in plan.studies.items():
+        paths = list(map(Path, products.list_study_products(name)))
+        wildcards = SimpleNamespace(study=name)
+        allreduces, searches = (
+            {Path(path).stem: json.loads((folder / path).read_text()) for path in found(wildcards)}
+            for found in (products.allreduces, products.searches)
+        )
+        inputs = {"ledger": ledger, "allreduces": list(allreduces.values()), "searches": searches}
+        tables = make_tables(folder, study, [path.stem for path in paths if path.suffix == ".tsv"], inputs)
+        made[name] = (tables, [path.stem for path in paths if path.suffix == ".svg"])
+    return made
 
 
-def make_tables(folder, study, ledger):
+def make_tables(folder, study, names, inputs):
     """Make the tables of a study in the order of what they are made from; they are written and read."""
-    published = [Path(path) for path in list_files(study.config["published"])]
-    names = list_tables(study.config, preflight=False, published=bool(published), searched=False)
     needs = {name: describe_table(name).inputs for name in names}
-    inputs = {"results": folder, "ledger": ledger, "published": published, "decision": None, "allreduces": []}
+    published = [Path(path) for path in list_files(study.config["published"])]
+    inputs = inputs | {"results": folder, "published": published, "decision": None}
     made = {}
     for name in TopologicalSorter(needs).static_order():
         given = {each: made[each] if each in made else inputs[each] for each in load_table(name).READS}
@@ -69,23 +88,31 @@ def make_tables(folder, study, ledger):
     return made
 
 
+def list_studies(recorded):
+    """Return tables and names of figures of all studies, by set and study."""
+    return {(name, study): made for name, studies in recorded.items() for study, made in studies.items()}
+
+
 def test_every_table_has_rows_of_recorded_runs(recorded):
-    filled = {name for _, tables in recorded.values() for name, table in tables.items() if len(table)}
-    assert set(list_tables()) - filled == LEFT_OUT | EMPTY_HERE
+    filled = {name for tables, _ in list_studies(recorded).values() for name, table in tables.items() if len(table)}
+    assert set(list_tables()) - filled == EMPTY_HERE
 
 
-def test_every_recorded_run_is_completed_and_as_planned(recorded):
-    for name, (_, tables) in recorded.items():
+def test_every_recorded_run_is_completed_but_for_one_that_lacked_memory(recorded):
+    failed = []
+    for (_, name), (tables, _) in list_studies(recorded).items():
         statuses = tables["runs"]["status"].value_counts()
-        assert set(statuses.index) <= {"completed", "unsupported"} and statuses["completed"] >= 8, name
+        failed += [(name, status) for status in statuses.index if status not in ("completed", "unsupported")]
+        assert statuses["completed"] >= 3, name
+    assert failed == [("largest_batch", "host_out_of_memory")]
 
 
-@pytest.mark.parametrize("name", sorted(set(list_figures()) - LEFT_OUT))
+@pytest.mark.parametrize("name", list_figures())
 def test_every_figure_is_drawn_from_recorded_runs(recorded, tmp_path, name):
     """Of at least one study: a figure without anything to show has no axes."""
     drawn = []
-    for config, tables in recorded.values():
-        if name not in list_figures(config, priced=True, published=list_published_columns(config)):
+    for tables, figures in list_studies(recorded).values():
+        if name not in figures:
             continue
         read = {table: tables[table] for table in describe_figure(name).tables}
         figure = load_figure(name).draw(**(read if describe_figure(name).shows_unfair else drop_unfair(read)))
@@ -95,10 +122,12 @@ def test_every_figure_is_drawn_from_recorded_runs(recorded, tmp_path, name):
     assert any(drawn)
 
 
-def test_the_page_of_all_runs_has_less_than_two_kilobytes_for_each_run(folder, recorded):
-    parts, merged = [folder / "tables" / name / "runs.tsv" for name in recorded], folder / "runs.tsv"
+def test_the_page_of_all_runs_has_less_than_two_kilobytes_for_each_run(folders, recorded):
+    name = recorded_runs.ONE_MACHINE.name
+    folder, studies = folders[name], recorded[name]
+    parts, merged = [folder / "tables" / name / "runs.tsv" for name in studies], folder / "runs.tsv"
     merge_tables(parts, merged)
-    timelines = [tables["timelines"] for _, tables in recorded.values()]
+    timelines = [tables["timelines"] for tables, _ in studies.values()]
     facts = all_runs.collect(all_runs.read_rows(merged), read_table(merged), timelines, folder)
     page, empty = (all_runs.render(facts | changes, {}) for changes in ({}, {"rows": [], "details": []}))
     assert len(facts["details"]) == len(read_table(merged)) > 70
@@ -107,28 +136,39 @@ def test_the_page_of_all_runs_has_less_than_two_kilobytes_for_each_run(folder, r
     assert len(page) - len(empty) < 2000 * len(facts["details"])
 
 
-def read_archive():
-    """Return the contents of the archive by their names."""
-    with tarfile.open(recorded_runs.ARCHIVE) as packed:
-        return {entry.name: packed.extractfile(entry).read() for entry in packed.getmembers()}
+def read_archives():
+    """Return the contents of both archives by set and name. Traces are decompressed."""
+    contents = {}
+    for source in recorded_runs.SETS.values():
+        with tarfile.open(source / recorded_runs.ARCHIVE) as packed:
+            for entry in packed.getmembers():
+                content = packed.extractfile(entry).read()
+                is_compressed = entry.name.endswith(".gz")
+                contents[f"{source.name}/{entry.name}"] = gzip.decompress(content) if is_compressed else content
+    return contents
 
 
-def test_the_archive_is_small_and_has_every_framework():
-    assert recorded_runs.ARCHIVE.stat().st_size < SIZE_BYTES
-    runs = [json.loads(text) for name, text in read_archive().items() if name.endswith("/run.json")]
+def test_the_archives_are_small_and_have_every_framework():
+    assert sum((source / recorded_runs.ARCHIVE).stat().st_size for source in recorded_runs.SETS.values()) < SIZE_BYTES
+    runs = [json.loads(text) for name, text in read_archives().items() if name.endswith("/run.json")]
     assert {run["spec"]["framework"] for run in runs} == set(FRAMEWORKS)
 
 
-def test_the_archive_names_no_host_and_no_place():
-    for name, content in read_archive().items():
+def test_the_archives_name_no_host_and_no_place():
+    """Other planes of a trace than those of devices name paths and, like the trace's own fields, the host."""
+    contents = read_archives()
+    assert {".json.gz", ".pb.gz"} <= {"".join(Path(name).suffixes[-2:]) for name in contents}
+    for name, content in contents.items():
         if not name.endswith((".npz", ".npy")):
-            text = name + content.decode()
-            assert not re.search(r"/root|/home|/tmp|/Users", text), name
+            text = name + content.decode(errors="replace")
+            assert not re.search(r"/(root|home|tmp|Users)\b", text), name
             assert set(recorded_runs.ADDRESS.findall(text)) <= {"192.0.2.1"}, name
-        if name.endswith(".json"):
+        if name.endswith((".json", ".json.gz")):
             record = json.loads(content)
             assert "environment" not in record
             assert all(host.startswith("recorded") for host in recorded_runs.find_hosts(record)), name
+        if name.endswith(".pb.gz"):
+            assert {field for field, _ in read_fields(content)} == {recorded_runs.PLANE}, name
 
 
 def test_keeping_the_same_results_gives_the_same_archive_without_names_of_hosts(tmp_path):
@@ -146,7 +186,7 @@ def test_keeping_the_same_results_gives_the_same_archive_without_names_of_hosts(
     (results / "logs" / "secret.log").write_text("gpu7")
     archives = [tmp_path / name for name in ("first", "second")]
     for archive in archives:
-        recorded_runs.keep(results, archive)
+        recorded_runs.keep(results, recorded_runs.ONE_MACHINE, archive)
         os.utime(run)
     assert archives[0].read_bytes() == archives[1].read_bytes()
     with tarfile.open(archives[0]) as packed:
@@ -159,3 +199,29 @@ def test_keeping_the_same_results_gives_the_same_archive_without_names_of_hosts(
             "reason": "recorded1.site and gpu77",
         },
     }
+
+
+@pytest.mark.parametrize("form", ["chrome", "xspace"])
+def test_a_kept_trace_shows_the_same_and_names_neither_host_nor_folder(tmp_path, form):
+    results = tmp_path / "clone" / "results"
+    folder = results / "runs" / "all_frameworks" / "a" / "trace"
+    steps = write_steps(folder, num_steps=4)
+    work = repeat([("worker", "conv", 0.04, 0.09)], 4)
+    if form == "chrome":
+        file = write_chrome(folder, steps, {"cpu_op": work})
+        content = json.loads(gzip.decompress((folder / file).read_bytes()))
+        content |= {"host_name": "gpu7", "traceName": f"{tmp_path}/clone/results/trace.json"}
+        (folder / file).write_bytes(gzip.compress(json.dumps(content).encode()))
+    else:
+        planes = {"/host:CPU": [*list_marks(steps), *work], "/host:metadata": [("gpu7", f"{tmp_path}/clone", 0.0, 1.0)]}
+        file = write_xspace(folder, planes, xla=("conv",))
+    (folder.parent / "run.json").write_text(json.dumps({"host": {"hostname": "gpu7"}}))
+    archive = tmp_path / "archive"
+    recorded_runs.keep(results, recorded_runs.ONE_MACHINE, archive)
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path / "kept", filter="data")
+    kept = tmp_path / "kept" / folder.relative_to(results.parent)
+    before, after = (read_window(each, file, "cpu") for each in (folder, kept))
+    assert before.busy_frac == after.busy_frac > 0 and before.gaps_s == after.gaps_s
+    content = gzip.decompress((kept / file).read_bytes())
+    assert b"conv" in content and b"gpu7" not in content and str(tmp_path).encode() not in content

@@ -134,8 +134,9 @@ def list_processes(node: str) -> list[psutil.Process]:
 class Cluster:
     """A cluster that a with statement starts and stops. It has an accounting database of its own on request."""
 
-    def __init__(self, folder: Path, num_nodes: int = 3, accounting: bool = False):
-        self.folder, self.nodes = Path(folder), [f"node{i + 1}" for i in range(num_nodes)]
+    def __init__(self, folder: Path, num_nodes: int = 3, accounting: bool = False, node: str = "node"):
+        """node: name of each node, before its number."""
+        self.folder, self.nodes = Path(folder), [f"{node}{i + 1}" for i in range(num_nodes)]
         self.accounting = accounting
         self._daemons: dict[str, subprocess.Popen] = {}
 

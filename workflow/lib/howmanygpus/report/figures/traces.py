@@ -15,7 +15,7 @@ NEEDS = "trace"
 KEYS = ("framework", "variant", "input", "precision", "device", "placement", "num_gpus", "per_device_batch_size")
 STRIP = 0.62
 """Height of a strip as part of its row; the bar of waits for input is below it."""
-WHOLE_RING = 0.018
+WHOLE_RING = 0.022
 """Place of a ring that begins with the strip, as part of its width."""
 
 
