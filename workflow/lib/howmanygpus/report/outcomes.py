@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
@@ -157,10 +158,16 @@ def read_run_attempts(folder: Path) -> tuple[dict, ...]:
 def _read_or_explain(path: Path) -> dict:
     """Read a record. If it violates its schema, RecordError says how to have the run done again."""
     try:
-        return read_record(path)
+        return json.loads(_read_checked(path, path.stat().st_mtime_ns))
     except RecordError as error:
         remedy = f"delete {path.parent}, and the next call of snakemake does the run again"
         raise RecordError(f"{error}; the file was edited, or another version wrote it: {remedy}") from None
+
+
+@cache
+def _read_checked(path: Path, changed_ns: int) -> str:
+    """Return a record as JSON. A dozen tables read each record, and checking it takes longer than reading it."""
+    return json.dumps(read_record(path))
 
 
 def describe_attempt(record: dict) -> tuple[str, str]:
