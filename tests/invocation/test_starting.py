@@ -14,15 +14,16 @@ CLUSTER = Machine("mine/machine.yaml", {"cpu": Device(8, 1)}, scheduler="slurm")
 PACKED = Machine("mine/machine.yaml", {"cpu": Device(8, 1)}, scheduler="slurm", packed=True)
 
 
-def start(machine: Machine, executor: str, shortages=(), touch=False) -> tuple[list[str], list[str]]:
-    """Return why a call does not start, and its warnings."""
+def start(machine: Machine, executor: str, shortages=(), touch=False, resources=("limit_min",)):
+    """Return why a call does not start, and its warnings. resources: those of its only job."""
     said: list[str] = []
+    job = SimpleNamespace(rule=SimpleNamespace(name="measure", resources=resources), is_local=True)
     workflow = SimpleNamespace(
         executor_plugin=SimpleNamespace(name=executor),
         local_exec=executor in ("local", "touch"),
         touch=touch,
         resource_settings=SimpleNamespace(overwrite_resources={}, default_resources=None),
-        dag=SimpleNamespace(needrun_jobs=list),
+        dag=SimpleNamespace(needrun_jobs=lambda: [job]),
     )
     plan = Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], num_gpus=[1], devices=["cpu"])}}, machine)
     return refuse_to_start(plan, workflow, list(shortages), said.append), said
@@ -56,3 +57,4 @@ def test_runs_that_start_here_in_place_of_jobs_are_doubted_unless_they_are_only_
     refused, (said,) = start(CLUSTER, "local")
     assert refused == [] and said.startswith("mine/machine.yaml: scheduler: slurm makes each run a job, but")
     assert start(CLUSTER, "touch", touch=True) == ([], [])
+    assert start(CLUSTER, "local", resources=()) == ([], []), "tables and figures are made here anyway"

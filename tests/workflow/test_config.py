@@ -137,6 +137,16 @@ def test_jobs_for_slurm_with_the_machine_file_of_one_machine_are_refused(project
     assert not (project.folder / "results" / "prepared").exists(), "nothing was started"
 
 
+def test_steps_can_be_done_here_with_the_machine_file_of_a_cluster(project):
+    """Tables and figures of a cluster's runs need no SLURM."""
+    project.write_config(first=study(num_gpus=[1], devices=["core"]))
+    device = "{kind: cpu, devices_per_node: 4, max_nodes: 1, cores_per_device: 1, memory_per_device_mb: 900}"
+    (project.folder / "cluster.yaml").write_text(f"scheduler: slurm\ndevices:\n  core: {device}\n")
+    output = project.snakemake("results/plans/first.json", "--config", "machine=cluster.yaml")
+    assert "makes each run a job" not in output
+    assert (project.folder / "results" / "plans" / "first.json").exists()
+
+
 def test_a_machine_file_with_more_devices_than_runs_use_is_only_doubted(project):
     project.write_config(first=study(num_gpus=[1]))
     (project.folder / "large.yaml").write_text("devices: {cpu: {devices_per_node: 512}}\n")

@@ -205,7 +205,7 @@ class Invocation:
         starting.announce_gate(workflow, self._logger.info)
         # The names of all jobs of a call end with this.
         announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"), warn)
-        if self.machine.submits and workflow.executor_settings:
+        if self.machine.submits and not workflow.local_exec:
             every_s = workflow.executor_settings.init_seconds_before_status_checks
             waiting.watch_queue(workflow.scheduler._executor.run_uuid, every_s, warn)
         if self._progress and not workflow.touch:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from howmanygpus.invocation.cluster import find_misfits_without_devices
+from howmanygpus.invocation.cluster import OF_DEVICES, find_misfits_without_devices
 from howmanygpus.invocation.deciding import refuse_overspending
 from howmanygpus.invocation.dry_run.summary import describe_gate
 from howmanygpus.invocation.submitted_jobs import find_older_jobs
@@ -17,10 +17,11 @@ def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Calla
     workflow: Snakemake's. shortages: what the plan lacks on this machine. warn: prints a message that stops nothing.
     """
     executor = (workflow.executor_plugin.name, workflow.local_exec)
-    # `--touch` starts nothing, whatever the executor.
-    for doubt in [] if workflow.touch else warn_about_executor(plan.machine, *executor):
-        warn(doubt)
     jobs = list(workflow.dag.needrun_jobs())
+    # `--touch` starts nothing, whatever the executor.
+    if not workflow.touch and any(OF_DEVICES in job.rule.resources for job in jobs):
+        for doubt in warn_about_executor(plan.machine, *executor):
+            warn(doubt)
     refused = refuse_executor(plan.machine, *executor) or shortages or refuse_overspending(plan, jobs)
     if not refused and plan.machine.submits and not workflow.local_exec:
         refused = find_misfits_without_devices(jobs) or find_older_jobs(warn)
