@@ -74,3 +74,14 @@ def test_both_files_of_a_figure_have_all_that_is_drawn_and_a_margin(tmp_path):
     assert sizes[0] == pytest.approx(sizes[1], abs=8)
     svg = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', (tmp_path / "own.svg").read_text())
     assert [float(size) / 72 * 150 for size in svg.groups()] == pytest.approx(sizes[0], abs=2)
+
+
+def test_the_line_to_a_name_is_broken_where_it_crosses_a_panel_whose_limits_are_set():
+    figure, panels = make_panels(["free", "set"])
+    panels[1].set_xlim(0, 10)
+    for panel in panels:
+        panel.plot([0, 5], [1, 1])
+        label_lines(panel, {"a": (5.0, 1.0, "#0072B2")})
+    figure.canvas.draw()
+    free, crossing = (panel.texts[0].arrow_patch.get_linestyle() for panel in panels)
+    assert free in ("-", "solid") and crossing == (0, (1, 3))

@@ -166,6 +166,8 @@ def draw_timelines(
         heights = [PHASES_IN, *(taller * panel.height_in for panel in panels)]
         axes = _add_column(figure, size, (left, top), width_in, heights, firsts)
         firsts = firsts or axes
+        for each in axes:
+            each.set_xlim(0, end_s)
         _draw_phases(axes[0], timeline, is_first=column == 0)
         for each, panel in zip(axes[1:], panels, strict=True):
             _draw_panel(each, timeline, panel, tops[panel.label], names_all)
@@ -174,7 +176,6 @@ def draw_timelines(
             each.yaxis.set_major_locator(MultipleLocator(50) if is_share else MaxNLocator(2 if panel.is_of_host else 3))
             each.tick_params(labelleft=column == 0)
         for each in axes:
-            each.set_xlim(0, end_s)
             each.axvspan(float(timeline.times_s[-1]), end_s, color=ENDED, linewidth=0)
             each.tick_params(labelbottom=is_last and each is axes[-1])
         axes[-1].set_xlabel("seconds since the start of the run" if is_last else "")
