@@ -4,6 +4,8 @@ import gzip
 import json
 from pathlib import Path
 
+from recorded_runs import write_varint
+
 STEP_S, WAIT_S, SHIFT_S = 0.1, 0.03, 1000.0
 """Each step lasts STEP_S and begins with a wait for input of WAIT_S. The trace's clock is ahead by SHIFT_S."""
 MARK = "howmanygpus_step_"
@@ -71,21 +73,13 @@ def write_mxnet(folder: Path, steps: list[dict], calls: dict[str, list[Call]]) -
     return "trace.json.gz"
 
 
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
 def number(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value % 2**64)
+    return write_varint(field << 3) + write_varint(value % 2**64)
 
 
 def message(field: int, *parts: bytes) -> bytes:
     content = b"".join(parts)
-    return varint(field << 3 | 2) + varint(len(content)) + content
+    return write_varint(field << 3 | 2) + write_varint(len(content)) + content
 
 
 def text(field: int, value: str) -> bytes:
@@ -109,7 +103,7 @@ def make_plane(name: str, calls: list[Call], xla: tuple[str, ...] = ()) -> bytes
                 number(1, numbers[each]),
                 number(2, round((SHIFT_S + start) * 1e12) - first * 1000),
                 number(3, round((end - start) * 1e12)),
-                message(4, number(1, 9), varint(2 << 3 | 1) + bytes(8)),
+                message(4, number(1, 9), write_varint(2 << 3 | 1) + bytes(8)),
                 *([message(4, number(1, 8), text(5, each))] if each in xla else []),
             )
             for _, each, start, end in own

@@ -9,6 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from forking import run_snakemake
 from recorded_runs import CLUSTER, CONFIG, MACHINE, SCRUBBED
 from slurm.cluster import Cluster, find_obstacle
 from slurm.isolation import isolate_configuration
@@ -32,7 +33,10 @@ def main() -> None:
         project = ClusterProject(folder, cluster)
         shutil.copy2(CLUSTER / MACHINE, folder / project.profile / "machine.yaml")
         shutil.copy2(CLUSTER / CONFIG, folder / "config" / "config.yaml")
-        print(project.snakemake(timeout_s=LONGEST_S))
+        printed = folder / "printed.txt"
+        status = run_snakemake(["--profile", project.profile], folder, project.environment(), printed, LONGEST_S)
+    print(printed.read_text())
+    sys.exit(status)
 
 
 if __name__ == "__main__":

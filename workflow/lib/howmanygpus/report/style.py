@@ -207,9 +207,9 @@ def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
     the axes if there is room. The figure grows if they are too long or too many for it. A thin line across a part of
     the panel is broken, so that it does not look like one of its lines.
     """
-    last = max((x for x, *_ in ends.values()), default=0.0)
     # Limits that were set are those of the panel; others are not known before the figure is whole.
-    last = last if axes.get_autoscalex_on() else max(last, axes.get_xlim()[1])
+    limits = [] if axes.get_autoscalex_on() else [axes.get_xlim()[1]]
+    last = max((*limits, *(x for x, *_ in ends.values())), default=0.0)
     _make_room(axes, list(ends))
     places = {name: (x, y) for name, (x, y, _) in ends.items()}
     for name, (x, y, colour) in ends.items():
