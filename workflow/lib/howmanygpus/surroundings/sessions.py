@@ -8,26 +8,61 @@ import os
 import signal
 import subprocess
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 STOPPING_S = 30.0
 """Maximum time in seconds for a session to end after Ctrl-C."""
 POLL_S = 0.1
+MIN_TIME_S = 1.0
+"""Every command gets this time in seconds, also after its deadline."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_until(deadline: float, command: list[str], **options) -> int | None:
     """Run a command; return its exit status as subprocess does, or None if it was stopped at the deadline.
 
     deadline: by time.monotonic(). options: of Popen. Processes that a killed command leaves behind are stopped too.
+    Call it in the main thread. Raises the KeyboardInterrupt of a signal's handler once the command has been stopped.
     """
-    child = subprocess.Popen(command, preexec_fn=begin_session, **options)
-    try:
-        return child.wait(timeout=max(deadline - time.monotonic(), 1))
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        if child.returncode is None or child.returncode < 0:
+    deadline = max(deadline, time.monotonic() + MIN_TIME_S)
+    with defer_interrupts() as interrupts:
+        child = subprocess.Popen(command, preexec_fn=begin_session, **options)
+        while child.poll() is None and not interrupts and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        status = child.returncode
+        if status is None or status < 0:
             stop(child)
+    return status
+
+
+@contextmanager
+def defer_interrupts() -> Iterator[list[KeyboardInterrupt]]:
+    """Call the handlers of signals as they arrive, but raise what they raise at the end of the block. Yields it.
+
+    Raised inside subprocess, it would lose a child that has just started, or leave a lock held for which the next call
+    waits for ever.
+    """
+    interrupts: list[KeyboardInterrupt] = []
+
+    def handle(number: int, frame) -> None:
+        try:
+            handlers[signal.Signals(number)](number, frame)
+        except KeyboardInterrupt as error:
+            interrupts.append(error)
+
+    handlers = {number: handler for number in SIGNALS if callable(handler := signal.getsignal(number))}
+    for number in handlers:
+        signal.signal(number, handle)
+    try:
+        yield interrupts
+    finally:
+        for number, handler in handlers.items():
+            # A handler may have replaced itself, for example to ignore further signals.
+            if signal.getsignal(number) is handle:
+                signal.signal(number, handler)
+    if interrupts:
+        raise interrupts[0]
 
 
 def begin_session() -> None:
