@@ -59,6 +59,8 @@ def describe(first: Project, second: Project) -> dict:
     row = {"first": first.folder.name, "second": second.folder.name}
     row |= {framework: each.ratio for framework, each in ratios.items()}
     row |= {f"{framework}_differs": each.is_difference for framework, each in ratios.items()}
+    for each in found.relative:
+        row |= {"slower": each.names["framework"], "relative": each.ratio, "relative_differs": each.is_difference}
     row["configurations_differ"] = sum(each.is_difference for each in found.configurations)
     print(row, file=sys.stderr)
     return row

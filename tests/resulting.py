@@ -37,15 +37,15 @@ def make_once(frameworks=("a", "b"), versions="torch 2"):
 def make(seed, scatter=0.02, slower=None, factor=1.0, drift=0.0, **names):
     """Make the result of a study whose rates scatter; those of the framework `slower` are 10 % lower.
 
-    drift: standard deviation of a framework's rate in this series, beside the scatter of its repeats.
+    drift: standard deviation of the machine's speed in this series, beside the scatter of the repeats. It is the same
+    for all frameworks, whose runs alternate: in ten results of benchmarks/repeated_results.py, the ratios of two
+    frameworks differed by what their repeats explain, and those of a single one by more.
     """
     draws, result = np.random.default_rng(seed), json.loads(make_once(**names))
-    drifts = {one["framework"]: 0.0 for one in result["configurations"]}
-    if drift:
-        drifts = {framework: drift * draws.normal() for framework in drifts}
+    factor *= np.exp(drift * draws.normal()) if drift else 1
     for one in result["configurations"]:
         rate = 100 * one["num_gpus"] ** 0.9 * (1 + one["per_device_batch_size"] / 20) * factor
-        rate *= (0.9 if one["framework"] == slower else 1) * np.exp(drifts[one["framework"]])
+        rate *= 0.9 if one["framework"] == slower else 1
         one["images_per_s"] = [rate * np.exp(scatter * draws.normal()) for _ in one["images_per_s"]]
         low, high = min(one["images_per_s"]), max(one["images_per_s"])
         one["summary"]["images_per_s"] = {"median": float(np.median([low, high])), "low": low, "high": high}

@@ -45,6 +45,23 @@ def test_input_is_named_with_the_loaders_rate_and_the_workers_that_would_do(tmp_
     assert row["remedy"] == "loader_workers: 2 instead of 1, for which each device has 4 cores"
 
 
+def test_a_loader_that_is_fast_enough_is_not_blamed_for_a_wait(tmp_path):
+    """Other work on the cores of a run makes its devices wait for batches too."""
+    truth = Truth(
+        noise=0.01,
+        worker_s=lambda run: 0.0008 if run.num_gpus == 1 else 0.0016,
+        changes=lambda run: {"loader_s_per_image": 0.0002},
+    )
+    row = explain(tmp_path, truth)
+    assert row["causes"] == "input" and row["loader_images_per_s_per_worker"] == pytest.approx(5000)
+    assert (
+        "% input (although the loader gives 5,000 images/s per worker and has 1 worker per device, and a device wants"
+        in row["sentence"]
+    )
+    assert "not more workers, but cores without other work" in row["sentence"]
+    assert pd.isna(row["remedy"])
+
+
 def test_the_wait_for_batches_tells_input_without_controls(tmp_path):
     truth = Truth(noise=0.01, worker_s=lambda run: 0.0008 if run.num_gpus == 1 else 0.0016)
     row = explain(tmp_path, truth, Grid(diagnoses=False))

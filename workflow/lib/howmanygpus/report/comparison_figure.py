@@ -10,6 +10,7 @@ from howmanygpus.report.style import GREY, LINE_PT, add_note, get_look, make_pan
 NOTES = (
     "large: all configurations of a framework, with interval; filled: a difference",
     "small: single configurations",
+    "grey: the framework relative to the others, whatever the machine's speed",
 )
 
 
@@ -21,6 +22,8 @@ def draw_ratios(comparison: Comparison) -> Figure:
     axes.axvline(1, color=GREY, linewidth=0.8)
     for place, row in enumerate(rows):
         draw_row(axes, place, row, [each for each in comparison.configurations if is_of(each, row)])
+        if relative := comparison.find_relative(row):
+            draw_relative(axes, place + 0.2, relative)
     axes.set_yticks(range(len(rows)), [row.names["framework"] for row in rows])
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.set_xlabel("times as fast as the first result")
@@ -41,3 +44,10 @@ def draw_row(axes: Axes, place: int, row: Ratio, own: list[Ratio]) -> None:
     face = colour if row.is_difference else "white"
     axes.plot(row.ratio, place, marker=marker, markersize=8, color=colour, markerfacecolor=face)
     axes.plot([each.ratio for each in own], [place - 0.28] * len(own), ".", color=colour, markersize=4)
+
+
+def draw_relative(axes: Axes, place: float, ratio: Ratio) -> None:
+    if np.isfinite(ratio.low):
+        axes.plot([ratio.low, ratio.high], [place, place], color=GREY, linewidth=0.8)
+    face = GREY if ratio.is_difference else "white"
+    axes.plot(ratio.ratio, place, marker="D", markersize=4, color=GREY, markerfacecolor=face)

@@ -203,7 +203,7 @@ def name_process(row: dict) -> str:
 
 
 def _describe_loader(row: dict) -> str:
-    """Compare what the loader gives with what a device wants, as far as it is known."""
+    """Compare what the loader gives with what a device wants, as far as it is known; say so if it gives enough."""
     wanted, gives = row.get("wanted_images_per_s_per_device"), row.get("loader_images_per_s_per_worker")
     if wanted is None:
         return ""
@@ -211,7 +211,16 @@ def _describe_loader(row: dict) -> str:
         return f" (a device wants {wanted:,.0f} images/s)"
     workers = name_count(int(row["loader_workers"]), "worker")
     given = f"the loader gives {gives:,.0f} images/s per worker and has {workers} per device"
+    if has_enough_workers(row):
+        remedy = "not more workers, but cores without other work"
+        return f" (although {given}, and a device wants only {wanted:,.0f}: {remedy})"
     return f" ({given}, a device wants {wanted:,.0f})"
+
+
+def has_enough_workers(row: dict) -> bool:
+    """Whether the loader's workers could give more than the devices want, where both are known."""
+    wanted, gives = row.get("wanted_images_per_s_per_device"), row.get("loader_images_per_s_per_worker")
+    return wanted is not None and gives is not None and gives * int(row["loader_workers"]) >= RESERVE * wanted
 
 
 def suggest(
@@ -247,9 +256,9 @@ def _suggest_input(row: dict, end: pd.Series, scaling: pd.DataFrame, cores: floa
         return f"prepared arrays (input arrays), which give {gain:.2g} times the rate here"
     if wanted is None or gives is None:
         return None
-    needed, workers = math.ceil(wanted / gives - PART_OF_WORKER), int(row["loader_workers"])
-    if gives * workers >= RESERVE * wanted:
+    if has_enough_workers(row):
         return None
+    needed, workers = math.ceil(wanted / gives - PART_OF_WORKER), int(row["loader_workers"])
     if cores is not None and workers < needed <= cores:
         return f"loader_workers: {needed} instead of {workers}, for which each device has {cores:.0f} cores"
     if end["input"] in IMAGE_FILES:

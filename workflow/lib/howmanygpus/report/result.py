@@ -140,17 +140,32 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All ratios of two results, of single configurations and of frameworks; and what is in one of them only."""
+    """All ratios of two results, of single configurations and of frameworks; and what is in one of them only.
+
+    relative: ratios of frameworks, over the geometric mean of those of the others; of two, only that of the slower one.
+    """
 
     configurations: list[Ratio]
     frameworks: list[Ratio]
+    relative: list[Ratio]
     only_first: list[dict[str, Any]]
     only_second: list[dict[str, Any]]
 
     @property
     def worst(self) -> float:
-        """Return the lowest ratio of a framework that is a difference; 1 if there is none."""
-        return min((each.ratio for each in self.frameworks if each.is_difference), default=1.0)
+        """Return the lowest ratio of a framework that differs, or has lost against the others; 1 if there is none."""
+        lost = [each.names for each in self.relative if each.is_difference and each.ratio < 1]
+        return min((each.ratio for each in self.frameworks if each.is_difference or each.names in lost), default=1.0)
+
+    def list_differences(self) -> list[Ratio]:
+        """Return the ratios of frameworks that are differences, and the relative ones of the other frameworks."""
+        own = [each for each in self.frameworks if each.is_difference]
+        named = [each.names for each in own]
+        return [*own, *(each for each in self.relative if each.is_difference and each.names not in named)]
+
+    def find_relative(self, framework: Ratio) -> Ratio | None:
+        """Return the ratio of a framework relative to the others."""
+        return next((each for each in self.relative if each.names == framework.names), None)
 
 
 def compare(first: Result, second: Result) -> Comparison:
@@ -160,25 +175,33 @@ def compare(first: Result, second: Result) -> Comparison:
     rate. Intervals are those of Student's t with the pooled degrees of freedom, widened by Bonferroni's rule for the
     number of ratios: of the frameworks, which are what is judged, and of the single configurations. Rates of one
     machine at two times differ more than repeats in one go, so that intervals are wider by what the machine drifts, and
-    differences below about 5 % are never named.
+    differences below about 5 % are never named. The drift is the same for frameworks whose runs alternate, so that
+    ratios relative to the other frameworks have only the least one.
     """
     names = choose_key(first, second)
     ours, theirs = _index(first, names), _index(second, names)
     both = [key for key in ours if key in theirs]
     spread, freedom = _pool([each[key] for key in both for each in (ours, theirs)])
-    frameworks = list(dict.fromkeys(dict(zip(names, key, strict=True))["framework"] for key in both))
-    of_one, of_framework = (_Reach.of(number, spread, freedom) for number in (len(both), len(frameworks)))
     pairs = [_Pair.of(dict(zip(names, key, strict=True)), ours[key], theirs[key], spread) for key in both]
-    configurations = [_make_ratio(pair.names, [pair], of_one) for pair in pairs]
-    together = [
-        _make_ratio({"framework": name}, [pair for pair in pairs if pair.names["framework"] == name], of_framework)
-        for name in frameworks
-    ]
+    of_framework = {
+        name: _Pair.mean({"framework": name}, [pair for pair in pairs if pair.names["framework"] == name])
+        for name in dict.fromkeys(pair.names["framework"] for pair in pairs)
+    }
+    relative = _relate(list(of_framework.values()))
+    for_one, for_framework = (
+        _Reach.of(number, spread, freedom) for number in (len(pairs), len(of_framework) + len(relative))
+    )
     only_first, only_second = (
         [dict(zip(names, key, strict=True)) for key in one if key not in other]
         for one, other in ((ours, theirs), (theirs, ours))
     )
-    return Comparison(configurations, together, only_first, only_second)
+    return Comparison(
+        [pair.make_ratio(for_one.add(pair.error)) for pair in pairs],
+        [pair.make_ratio(for_framework.add(pair.error)) for pair in of_framework.values()],
+        [pair.make_ratio(for_framework.add_least(pair.error)) for pair in relative],
+        only_first,
+        only_second,
+    )
 
 
 def choose_key(first: Result, second: Result) -> tuple[str, ...]:
@@ -215,27 +238,34 @@ def _pool(groups: Iterable[list[float]]) -> tuple[float, int]:
 
 @dataclass(frozen=True)
 class _Reach:
-    """How far intervals reach: in standard errors of the repeats, and by what two series on one machine differ."""
+    """How far intervals reach: in standard errors of the repeats, and by what two series on one machine differ.
+
+    least: what the series of frameworks differ by whose runs alternate, so that the drift is the same for all.
+    """
 
     quantile: float
     between: float
+    least: float
 
     @classmethod
     def of(cls, num_ratios: int, spread: float, freedom: int) -> "_Reach":
         """Return that of some ratios at LEVEL, by the scatter of a single run; nan without degrees of freedom."""
         level = 1 - (1 - LEVEL) / 2 / max(1, num_ratios)
         quantile = compute_t_quantile(freedom, level) if freedom else math.nan
-        between = max(BETWEEN * NormalDist().inv_cdf(level), BETWEEN_PER_SCATTER * spread * quantile)
-        return cls(quantile, between)
+        least = BETWEEN * NormalDist().inv_cdf(level)
+        return cls(quantile, max(least, BETWEEN_PER_SCATTER * spread * quantile), least)
 
     def add(self, error: float) -> float:
         """Return the reach of a ratio with a standard error of its repeats; both parts are independent."""
         return math.hypot(self.quantile * error, self.between)
 
+    def add_least(self, error: float) -> float:
+        return math.hypot(self.quantile * error, self.least)
+
 
 @dataclass(frozen=True)
 class _Pair:
-    """A configuration in both results: the mean logarithms of its rates, and the standard error of their difference."""
+    """What both results have: the mean logarithms of its rates, and the standard error of their difference."""
 
     names: dict[str, Any]
     first: float
@@ -244,16 +274,32 @@ class _Pair:
 
     @classmethod
     def of(cls, names: dict[str, Any], first: list[float], second: list[float], spread: float) -> "_Pair":
+        """Return that of the rates of a configuration."""
         error = spread * math.sqrt(1 / len(first) + 1 / len(second))
         return cls(names, float(np.mean(np.log(first))), float(np.mean(np.log(second))), error)
 
+    @classmethod
+    def mean(cls, names: dict[str, Any], pairs: list["_Pair"]) -> "_Pair":
+        """Return the geometric mean of several."""
+        error = math.sqrt(sum(pair.error**2 for pair in pairs)) / len(pairs)
+        return cls(names, fmean(pair.first for pair in pairs), fmean(pair.second for pair in pairs), error)
 
-def _make_ratio(names: dict[str, Any], pairs: list[_Pair], reach_of: _Reach) -> Ratio:
-    """Return the geometric mean of the ratios of some configurations."""
-    first, second = fmean(pair.first for pair in pairs), fmean(pair.second for pair in pairs)
-    error = math.sqrt(sum(pair.error**2 for pair in pairs)) / len(pairs)
-    shift, reach = second - first, reach_of.add(error)
-    return Ratio(names, *map(math.exp, (first, second, shift, shift - reach, shift + reach)))
+    def over(self, other: "_Pair") -> "_Pair":
+        """Return the ratio of this one to another."""
+        error = math.hypot(self.error, other.error)
+        return _Pair(self.names, self.first - other.first, self.second - other.second, error)
+
+    def make_ratio(self, reach: float) -> Ratio:
+        shift = self.second - self.first
+        return Ratio(self.names, *map(math.exp, (self.first, self.second, shift, shift - reach, shift + reach)))
+
+
+def _relate(frameworks: list[_Pair]) -> list[_Pair]:
+    """Return each framework relative to the others. Of two, only the slower one, because the other is its inverse."""
+    if len(frameworks) < 2:
+        return []
+    found = [one.over(_Pair.mean({}, [each for each in frameworks if each is not one])) for one in frameworks]
+    return found if len(found) > 2 else sorted(found, key=lambda pair: pair.second - pair.first)[:1]
 
 
 def find_changes(first: Result, second: Result) -> list[str]:
@@ -285,11 +331,17 @@ def find_other_settings(first: Result, second: Result) -> list[str]:
 
 
 def tabulate(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return one row for each ratio, those of frameworks first. There must be one."""
+    """Return one row for each ratio, those of frameworks first. There must be one.
+
+    A ratio relative to the other frameworks is in the row of its framework.
+    """
     names = comparison.configurations[0].names
-    return [
-        {name: each.names.get(name, "all") for name in names}
-        | {"first_images_per_s": each.first, "second_images_per_s": each.second, "ratio": each.ratio}
-        | {"ratio_low": each.low, "ratio_high": each.high, "is_difference": each.is_difference}
-        for each in (*comparison.frameworks, *comparison.configurations)
-    ]
+    rows = []
+    for each in (*comparison.frameworks, *comparison.configurations):
+        rows.append({name: each.names.get(name, "all") for name in names})
+        rows[-1] |= {"first_images_per_s": each.first, "second_images_per_s": each.second, "ratio": each.ratio}
+        rows[-1] |= {"ratio_low": each.low, "ratio_high": each.high, "is_difference": each.is_difference}
+        if relative := comparison.find_relative(each):
+            rows[-1] |= {"relative": relative.ratio, "relative_low": relative.low, "relative_high": relative.high}
+            rows[-1] |= {"is_relative_difference": relative.is_difference}
+    return rows

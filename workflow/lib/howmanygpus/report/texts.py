@@ -306,18 +306,28 @@ def _list_counts(
     return [[*columns], *map(list, zip(*columns.values(), strict=True))]
 
 
+RELATIVE = ("relative", "low", "high")
+"""Columns of the ratios relative to the other frameworks."""
+
+
 def name_least(comparison: Comparison) -> str:
     """Name the least difference of each framework that a comparison could show; nothing if no interval is known."""
     known = [one for one in comparison.frameworks if not np.isnan(one.least)]
-    return ", ".join(f"{one.least:.0%} of {one.names['framework']}".replace("%", " %") for one in known)
+    text = ", ".join(f"{one.least:.0%} of {one.names['framework']}".replace("%", " %") for one in known)
+    if known and comparison.relative:
+        text += f", or {100 * max(one.least for one in comparison.relative):.0f} % relative to the other frameworks"
+    return text
 
 
 def write_ratios(comparison: Comparison) -> list[str]:
     """Return the lines of the table of ratios by framework."""
-    rows = [["", "framework", "x as fast", "low", "high"]]
+    rows = [["", "framework", "x as fast", "low", "high", *(RELATIVE if comparison.relative else ())]]
     for one in comparison.frameworks:
-        numbers = (f"{each:.3f}" if np.isfinite(each) else "-" for each in (one.ratio, one.low, one.high))
-        rows.append([">" if one.is_difference else "", one.names["framework"], *numbers])
+        found = [one, *filter(None, [comparison.find_relative(one)])]
+        numbers = [number for each in found for number in (each.ratio, each.low, each.high)]
+        cells = [f"{number:.3f}" if np.isfinite(number) else "-" for number in numbers]
+        is_named = any(each.is_difference for each in found)
+        rows.append([">" if is_named else "", one.names["framework"], *cells, *[""] * (len(rows[0]) - 2 - len(cells))])
     return _align(rows)
 
 
