@@ -15,13 +15,13 @@ from howmanygpus.study.durations import Duration, RecordedJobs, RecordedRuns, St
 from howmanygpus.study.plan import Plan
 
 RUNS, GATE, PRODUCTS = "runs", "parity gate", "tables and figures"
-SEARCHES = "largest batches"
+PROBES, SEARCHES = "probes and all-reduces", "largest batches"
 STAGES = {
     "environments": "environments",
     "prepare": "data and weights",
     "weights": "data and weights",
     "own_models": "data and weights",
-    "probe": "probes",
+    "probe": PROBES,
     "parity": GATE,
     "largest": SEARCHES,
     "train": RUNS,
@@ -29,8 +29,8 @@ STAGES = {
     "figures": PRODUCTS,
 }
 """Names in the order of the work, by the file in workflow/rules/ that defines a rule."""
-BEFORE_RUNS = ("environments", "data and weights", "probes", GATE, SEARCHES)
-MEASURED = ("probes", GATE, SEARCHES, RUNS)
+BEFORE_RUNS = ("environments", "data and weights", PROBES, GATE, SEARCHES)
+MEASURED = (PROBES, GATE, SEARCHES, RUNS)
 """Stages whose jobs go one at a time on one machine."""
 DERIVED_STAGES = ("plan_runs", "write_parity_page", "tabulate_probes")
 """Rules of earlier stages whose jobs make products from the records that exist."""
