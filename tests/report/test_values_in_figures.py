@@ -155,3 +155,14 @@ def test_each_threshold_that_was_reached_has_a_panel(tmp_path, name):
     for threshold in ("0.5", "0.9"):
         assert any(f"{threshold} (majority class" in title for title in titles), threshold
     assert not any(" and " in title for title in titles)
+
+
+@pytest.mark.parametrize("judgements", [["too few repeats", "too few repeats"], ["too few repeats", "no"]])
+def test_what_all_variants_have_in_common_is_said_once(tmp_path, judgements):
+    tables = make_tables(*GRIDS["complete"])
+    rows = tables["variants"].iloc[: len(judgements)].assign(same_quality=judgements)
+    figure = draw(tmp_path, "variants", tables | {"variants": rows})
+    words = [text.get_text() for axes in figure.axes for text in axes.texts]
+    is_common = len(set(judgements)) == 1
+    assert words.count("too few repeats") == (0 if is_common else 1)
+    assert any("all: too few repeats" in axes.get_xlabel() for axes in figure.axes) == is_common

@@ -91,9 +91,11 @@ def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     margin = judged["quality_margin"].iloc[0]
     axes.axvspan(-margin, margin, color="#DDDDDD", zorder=0)
     axes.scatter(judged["quality_difference"], judged.index, color=[colours[i] for i in judged.index], zorder=3)
+    judgements = set(judged["same_quality"])
+    says_once = len(judged) > 1 and len(judgements) == 1
     for position, row in judged.iterrows():
         axes.hlines(position, row["difference_low"], row["difference_high"], color=colours[position], linewidth=2)
-        if row["same_quality"] in WORDS:
+        if row["same_quality"] in WORDS and not says_once:
             place = (row["quality_difference"], position)
             inwards = "left" if row["quality_difference"] < 0 else "right"
             words, look = WORDS[row["same_quality"]], {"color": darken(colours[position]), "fontsize": 9}
@@ -105,6 +107,8 @@ def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     metric, base = name_metric(judged["quality_metric"].iloc[0]), judged["base_variant"].iloc[0]
     axes.set_xlabel(f"{metric} minus\nthat of {base}")
     add_note(axes, f"grey: the margin of {margin:g}")
+    if says_once and (judgement := judgements.pop()) in WORDS:
+        add_note(axes, f"all: {WORDS[judgement]}")
     draw_guess(axes, judged, reach)
 
 
@@ -133,7 +137,7 @@ def draw_guess(axes: Axes, judged: pd.DataFrame, reach: float) -> None:
     transform = axes.get_xaxis_transform()
     if abs(place) < reach:
         axes.axvline(place, color=GREY, linewidth=0.8)
-        axes.annotate(name, (place, 1.0), (3, 0), transform, "offset points", **look)
+        axes.annotate(name, (place, 0.0), (3, 2), transform, "offset points", **look)
     elif place < 0:
         axes.annotate(f"\N{LEFTWARDS ARROW} {name}", (0.0, 0.0), (2, 2), "axes fraction", "offset points", **look)
     else:
