@@ -62,6 +62,20 @@ def test_a_loader_that_is_fast_enough_is_not_blamed_for_a_wait(tmp_path):
     assert pd.isna(row["remedy"])
 
 
+@pytest.mark.parametrize(("worker_s", "workers"), [(0.00102, 1), (0.00195, 2)])
+def test_workers_that_nearly_suffice_need_no_further_ones(tmp_path, worker_s, workers):
+    """A device wants 1,000 images/s; a worker gives 980, or two give 1,026 together."""
+    factors = {"loader_s_per_image": worker_s}
+    truth = Truth(
+        noise=0.005,
+        workers=workers,
+        worker_s=lambda run: workers * (0.0008 if run.num_gpus == 1 else 0.0013),
+        changes=lambda run: factors,
+    )
+    row = explain(tmp_path, truth)
+    assert row["causes"] == "input" and pd.isna(row["remedy"])
+
+
 def test_the_wait_for_batches_tells_input_without_controls(tmp_path):
     truth = Truth(noise=0.01, worker_s=lambda run: 0.0008 if run.num_gpus == 1 else 0.0016)
     row = explain(tmp_path, truth, Grid(diagnoses=False))

@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from howmanygpus.surroundings.sessions import explain_end, run_until
+from howmanygpus.surroundings.sessions import defer_interrupts, explain_end, run_until
 
 PROGRAM = """
 import os, pathlib, signal, subprocess
@@ -101,6 +101,39 @@ def test_a_signal_ends_a_command_wherever_its_parent_is(monkeypatch, kind):
         signal.signal(signal.SIGINT, before)
     (child,) = children
     assert child.returncode == -signal.SIGINT
+
+
+def interrupt(number, frame):
+    raise KeyboardInterrupt
+
+
+def test_a_signal_after_the_block_is_raised_at_once_also_while_handlers_are_restored(monkeypatch):
+    before = signal.signal(signal.SIGTERM, interrupt)
+    restored = []
+
+    def restore(number, handler):
+        restored.append(number)
+        if handler is interrupt:
+            signal.raise_signal(signal.SIGTERM)
+        return set_handler(number, handler)
+
+    set_handler = signal.signal
+    try:
+        with pytest.raises(KeyboardInterrupt), defer_interrupts() as interrupts:
+            monkeypatch.setattr(signal, "signal", restore)
+        monkeypatch.undo()
+        assert restored and interrupts == []
+        with pytest.raises(KeyboardInterrupt), defer_interrupts() as interrupts:
+            signal.raise_signal(signal.SIGTERM)
+            assert len(interrupts) == 1
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_an_interrupt_is_not_lost_if_the_block_fails():
+    with pytest.raises(KeyboardInterrupt), defer_interrupts():
+        signal.raise_signal(signal.SIGINT)
+        raise FileNotFoundError
 
 
 def test_handlers_are_those_of_before_once_a_command_has_ended(tmp_path):

@@ -2,7 +2,8 @@
 Compare the rates of two results of a study: of two machines, versions or dates.
 
 Prints what differs beyond the scatter of the repeats, and writes it to a folder as text, table and figure. The exit
-status is 1 if a framework differs and is slower than `--fail-below` times the first result.
+status is 1 if a framework is slower than `--fail-below` times the first result, and differs from it or has lost
+relative to the other frameworks.
 """
 
 import argparse

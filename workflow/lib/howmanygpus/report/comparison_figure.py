@@ -10,7 +10,7 @@ from howmanygpus.report.style import GREY, LINE_PT, add_note, get_look, make_pan
 NOTES = (
     "large: all configurations of a framework, with interval; filled: a difference",
     "small: single configurations",
-    "grey: the framework relative to the others, whatever the machine's speed",
+    "grey: relative to the other frameworks, whatever the machine's speed",
 )
 
 

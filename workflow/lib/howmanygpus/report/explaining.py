@@ -259,7 +259,9 @@ def _suggest_input(row: dict, end: pd.Series, scaling: pd.DataFrame, cores: floa
     if has_enough_workers(row):
         return None
     needed, workers = math.ceil(wanted / gives - PART_OF_WORKER), int(row["loader_workers"])
-    if cores is not None and workers < needed <= cores:
+    if needed <= workers:
+        return None
+    if cores is not None and needed <= cores:
         return f"loader_workers: {needed} instead of {workers}, for which each device has {cores:.0f} cores"
     if end["input"] in IMAGE_FILES:
         return f"prepared arrays (input arrays), because {end['input']} files need {needed} workers per device"

@@ -6,10 +6,11 @@ versions and parity, so that nothing else is needed to compare it. It names no h
 can be published. Rates are compared on a logarithmic scale, because a ratio is asked for.
 """
 
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import NormalDist, fmean
+from statistics import NormalDist, fmean, median
 from typing import Any
 
 import numpy as np
@@ -142,7 +143,7 @@ class Ratio:
 class Comparison:
     """All ratios of two results, of single configurations and of frameworks; and what is in one of them only.
 
-    relative: ratios of frameworks, over the geometric mean of those of the others; of two, only that of the slower one.
+    relative: ratios of frameworks, over the median of all of them; of two, that of the slower one over the other.
     """
 
     configurations: list[Ratio]
@@ -153,7 +154,7 @@ class Comparison:
 
     @property
     def worst(self) -> float:
-        """Return the lowest ratio of a framework that differs, or has lost against the others; 1 if there is none."""
+        """Return the lowest ratio of a framework that differs, or has lost relative to the others; 1 if none has."""
         lost = [each.names for each in self.relative if each.is_difference and each.ratio < 1]
         return min((each.ratio for each in self.frameworks if each.is_difference or each.names in lost), default=1.0)
 
@@ -164,7 +165,7 @@ class Comparison:
         return [*own, *(each for each in self.relative if each.is_difference and each.names not in named)]
 
     def find_relative(self, framework: Ratio) -> Ratio | None:
-        """Return the ratio of a framework relative to the others."""
+        """Return the ratio of a framework relative to others."""
         return next((each for each in self.relative if each.names == framework.names), None)
 
 
@@ -176,7 +177,7 @@ def compare(first: Result, second: Result) -> Comparison:
     number of ratios: of the frameworks, which are what is judged, and of the single configurations. Rates of one
     machine at two times differ more than repeats in one go, so that intervals are wider by what the machine drifts, and
     differences below about 5 % are never named. The drift is the same for frameworks whose runs alternate, so that
-    ratios relative to the other frameworks have only the least one.
+    their ratios relative to each other have only the least one.
     """
     names = choose_key(first, second)
     ours, theirs = _index(first, names), _index(second, names)
@@ -206,7 +207,7 @@ def compare(first: Result, second: Result) -> Comparison:
 
 def choose_key(first: Result, second: Result) -> tuple[str, ...]:
     """Return what configurations are matched by: also devices or their models if one of the results has several."""
-    rated = [[one for one in result["configurations"] if any(one["images_per_s"])] for result in (first, second)]
+    rated = [_list_rated(result) for result in (first, second)]
     several = [
         name
         for name in ("device", "device_model")
@@ -217,9 +218,11 @@ def choose_key(first: Result, second: Result) -> tuple[str, ...]:
 
 def _index(result: Result, names: tuple[str, ...]) -> dict[tuple, list[float]]:
     """Return the rates of each configuration that has some."""
-    known = {_identify(one, names): one["images_per_s"] for one in result["configurations"]}
-    rates = {key: [rate for rate in values if rate] for key, values in known.items()}
-    return {key: values for key, values in rates.items() if values}
+    return {_identify(one, names): [rate for rate in one["images_per_s"] if rate] for one in _list_rated(result)}
+
+
+def _list_rated(result: Result) -> list[dict[str, Any]]:
+    return [one for one in result["configurations"] if any(one["images_per_s"])]
 
 
 def _identify(configuration: dict[str, Any], names: tuple[str, ...]) -> tuple:
@@ -289,17 +292,28 @@ class _Pair:
         error = math.hypot(self.error, other.error)
         return _Pair(self.names, self.first - other.first, self.second - other.second, error)
 
+    @property
+    def shift(self) -> float:
+        """Logarithm of the ratio."""
+        return self.second - self.first
+
     def make_ratio(self, reach: float) -> Ratio:
-        shift = self.second - self.first
-        return Ratio(self.names, *map(math.exp, (self.first, self.second, shift, shift - reach, shift + reach)))
+        ends = (self.shift, self.shift - reach, self.shift + reach)
+        return Ratio(self.names, *map(math.exp, (self.first, self.second, *ends)))
 
 
 def _relate(frameworks: list[_Pair]) -> list[_Pair]:
-    """Return each framework relative to the others. Of two, only the slower one, because the other is its inverse."""
-    if len(frameworks) < 2:
-        return []
-    found = [one.over(_Pair.mean({}, [each for each in frameworks if each is not one])) for one in frameworks]
-    return found if len(found) > 2 else sorted(found, key=lambda pair: pair.second - pair.first)[:1]
+    """Return each framework relative to the median of all, which one that has changed does not move.
+
+    Of two, only the slower one is returned, relative to the other: nothing tells which of them has changed.
+    """
+    if len(frameworks) < 3:
+        slower_first = sorted(frameworks, key=lambda pair: pair.shift)
+        return [one.over(other) for one, other in itertools.pairwise(slower_first)]
+    # The median of normal values has about pi / 2 times the variance of their mean.
+    error = math.sqrt(math.pi / 2) * _Pair.mean({}, frameworks).error
+    middle = _Pair({}, 0.0, median(pair.shift for pair in frameworks), error)
+    return [one.over(middle) for one in frameworks]
 
 
 def find_changes(first: Result, second: Result) -> list[str]:
@@ -320,7 +334,7 @@ def find_other_settings(first: Result, second: Result) -> list[str]:
     names = choose_key(first, second)
     changes: dict[str, set[str]] = {}
     ours, theirs = (
-        {_identify(one, names): one["settings"] for one in result["configurations"]} for result in (first, second)
+        {_identify(one, names): one["settings"] for one in _list_rated(result)} for result in (first, second)
     )
     for key in ours.keys() & theirs.keys():
         for setting in ours[key].keys() | theirs[key].keys():
@@ -333,7 +347,7 @@ def find_other_settings(first: Result, second: Result) -> list[str]:
 def tabulate(comparison: Comparison) -> list[dict[str, Any]]:
     """Return one row for each ratio, those of frameworks first. There must be one.
 
-    A ratio relative to the other frameworks is in the row of its framework.
+    A ratio relative to other frameworks is in the row of its framework.
     """
     names = comparison.configurations[0].names
     rows = []

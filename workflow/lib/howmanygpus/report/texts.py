@@ -307,7 +307,7 @@ def _list_counts(
 
 
 RELATIVE = ("relative", "low", "high")
-"""Columns of the ratios relative to the other frameworks."""
+"""Columns of the ratios of frameworks relative to each other."""
 
 
 def name_least(comparison: Comparison) -> str:
@@ -315,7 +315,7 @@ def name_least(comparison: Comparison) -> str:
     known = [one for one in comparison.frameworks if not np.isnan(one.least)]
     text = ", ".join(f"{one.least:.0%} of {one.names['framework']}".replace("%", " %") for one in known)
     if known and comparison.relative:
-        text += f", or {100 * max(one.least for one in comparison.relative):.0f} % relative to the other frameworks"
+        text += f", or {100 * max(one.least for one in comparison.relative):.0f} % relative to each other"
     return text
 
 

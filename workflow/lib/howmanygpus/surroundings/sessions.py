@@ -38,31 +38,36 @@ def run_until(deadline: float, command: list[str], **options) -> int | None:
 
 @contextmanager
 def defer_interrupts() -> Iterator[list[KeyboardInterrupt]]:
-    """Call the handlers of signals as they arrive, but raise what they raise at the end of the block. Yields it.
+    """Call the handlers of signals as they arrive, but raise their KeyboardInterrupt at the end. Yields those so far.
 
     Raised inside subprocess, it would lose a child that has just started, or leave a lock held for which the next call
     waits for ever.
     """
     interrupts: list[KeyboardInterrupt] = []
+    is_inside = False
 
     def handle(number: int, frame) -> None:
         try:
             handlers[signal.Signals(number)](number, frame)
         except KeyboardInterrupt as error:
+            if not is_inside:
+                raise
             interrupts.append(error)
 
     handlers = {number: handler for number in SIGNALS if callable(handler := signal.getsignal(number))}
     for number in handlers:
         signal.signal(number, handle)
+    is_inside = True
     try:
         yield interrupts
     finally:
+        is_inside = False
         for number, handler in handlers.items():
             # A handler may have replaced itself, for example to ignore further signals.
             if signal.getsignal(number) is handle:
                 signal.signal(number, handler)
-    if interrupts:
-        raise interrupts[0]
+        if interrupts:
+            raise interrupts[0]
 
 
 def begin_session() -> None:
