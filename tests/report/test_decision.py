@@ -200,9 +200,12 @@ def test_the_sentence_of_the_recommended_curve_says_why_no_more_devices():
     ]
     table = pd.DataFrame(rows, columns=EXPLANATIONS)
     facts = decide(runs, times, Question(), table)
-    assert facts["decisions"][0]["why"] == {"sentence": "a 2 loses.", "remedy": None, "run_next": None}
+    assert facts["decisions"][0]["why"] == {
+        **{"kind": "curve", "sentence": "a 2 loses."},
+        **{"remedy": None, "run_next": None},
+    }
     assert "Why no more devices: a 2 loses." in render_screen(facts)
-    assert decide(runs, times, Question(), table[:1])["decisions"][0]["why"] is None
+    assert decide(runs, times, Question(), table[:1])["decisions"][0]["why"]["kind"] == "gain_unexplained"
     ends = table.assign(not_known=["", "", "no run without exchange", ""]).replace("", None)
     assert decide(runs, times, Question(), ends)["decisions"][0]["why"]["sentence"] == "a 4 loses.", (
         "all of it is known"

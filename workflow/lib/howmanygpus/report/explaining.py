@@ -105,6 +105,8 @@ def explain(
     if not loss.is_shown:
         nothing = "no more than repeats usually differ by" if one else "nothing measurable"
         text = f"{place.line} loses {nothing} at {place.at} ({write_share(loss)}{one})."
+        if not one and abs(loss.value) >= LEVEL_FRAC:
+            text = f"The repeats do not tell what {place.line} loses at {place.at} ({write_share(loss)})."
         return text + _describe_levels(place, row, shares, shown) + _describe_doubts(place, row, runs)
     if loss.value > 0:
         head = f"{place.line} loses {write_share(loss)} at {place.at}{one}"
@@ -232,7 +234,8 @@ def suggest(
     """
     if shares[LOSS].is_shown and shares[LOSS].value < 0:
         return "repeat the disturbed runs of the baseline" if row["baseline_num_disturbed"] else None
-    causes = [name for name in shown if shares[name].value > 0] or find_levels(shares, shown)
+    bending = [name for name in shown if shares[name].value > 0] if shares[LOSS].is_shown else []
+    causes = bending or find_levels(shares, shown)
     if not causes:
         return None
     cause = causes[0]
@@ -264,34 +267,44 @@ def _suggest_input(row: dict, end: pd.Series, scaling: pd.DataFrame, cores: floa
     if cores is not None and needed <= cores:
         return f"loader_workers: {needed} instead of {workers}, for which each device has {cores:.0f} cores"
     if end["input"] in IMAGE_FILES:
-        return f"prepared arrays (input arrays), because {end['input']} files need {needed} workers per device"
+        workers_needed = name_count(needed, "worker")
+        return f"prepared arrays (input arrays), because {end['input']} files need {workers_needed} per device"
     return f"more cores for each device, of which the loader needs {needed}"
 
 
-def _suggest_exchange(share: Share, end: pd.Series, scaling: pd.DataFrame) -> str:
+def _suggest_exchange(share: Share, end: pd.Series, scaling: pd.DataFrame) -> str | None:
     nodes = _find_others(scaling, end, ("placement", "num_nodes"))
     nodes = nodes[nodes["num_nodes"] < end["num_nodes"]].sort_values("images_per_s_median", ascending=False)
     if len(nodes) and nodes["images_per_s_median"].iloc[0] > end["images_per_s_median"]:
         gain = nodes["images_per_s_median"].iloc[0] / end["images_per_s_median"]
         return f"fewer nodes: {name_devices(nodes.iloc[0])} give {gain:.3g} times the rate"
-    batches = _find_others(scaling, end, ("per_device_batch_size", "global_batch_size", "fixed_batch_size", "curve"))
-    batches = batches[batches["per_device_batch_size"] > end["per_device_batch_size"]]
+    larger = _find_like(scaling, end, ("per_device_batch_size", "global_batch_size", "fixed_batch_size", "curve"))
+    is_faster = larger["images_per_s_median"] > end["images_per_s_median"]
+    batches = larger[is_faster & (larger["per_device_batch_size"] > end["per_device_batch_size"])]
     better = batches[batches["scaling_efficiency"] > end["scaling_efficiency"]].sort_values("scaling_efficiency")
     if len(better):
         best = better.iloc[-1]
         lost = 100 * (1 - best["scaling_efficiency"])
         return f"a larger batch: {best['per_device_batch_size']} {best['unit']} per device lose {lost:.0f} %"
-    return (
-        f"a larger batch: with twice the {end['unit']} per device, exchange takes about {100 * share.value / 2:.0f} %"
-    )
+    if (larger["per_device_batch_size"] > end["per_device_batch_size"]).any():
+        return None
+    # A step of twice the images computes twice as long, and exchanges as much.
+    twice = share.value / (2 - share.value)
+    return f"a larger batch: with twice the {end['unit']} per device, exchange takes about {100 * twice:.0f} %"
 
 
 def _find_others(scaling: pd.DataFrame, end: pd.Series, but: tuple[str, ...]) -> pd.DataFrame:
-    """Return the rows with a rate of the same devices that differ from a row only in some columns."""
+    """Return the rows of _find_like with a rate."""
+    like = _find_like(scaling, end, but)
+    return like[like["images_per_s_median"].notna()]
+
+
+def _find_like(scaling: pd.DataFrame, end: pd.Series, but: tuple[str, ...]) -> pd.DataFrame:
+    """Return the rows of the same devices that differ from a row only in some columns."""
     names = ["framework", "variant", "input", "precision", "device", "placement", "scaling_mode", "fixed_batch_size"]
     names += ["num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"]
     same = [name for name in names if name not in but]
-    return scaling[(scaling[same] == end[same]).all(axis=1) & scaling["images_per_s_median"].notna()]
+    return scaling[(scaling[same] == end[same]).all(axis=1)]
 
 
 def _describe_doubts(place: Place, row: dict, runs: tuple[pd.DataFrame, pd.DataFrame]) -> str:

@@ -115,6 +115,11 @@ class Candidate:
         """Whether the repeats cannot tell which of the two is faster."""
         return not are_told_apart(self.durations, other.durations, self.scatter)
 
+    def is_told_faster_than(self, other: "Candidate") -> bool:
+        """Whether this configuration is faster; if both have several repeats, these must tell it."""
+        is_told = min(self.num_repeats, other.num_repeats) == 1
+        return self.duration < other.duration and (is_told or not self.is_tied_with(other))
+
     def is_cheaper_than(self, other: "Candidate") -> bool:
         """Whether this configuration costs less; if both have several repeats, these must tell it."""
         is_told = min(self.num_repeats, other.num_repeats) == 1

@@ -22,8 +22,13 @@ from howmanygpus.report.trajectory import has_unexplained_losses
 LINEAR = 1.05
 """Efficiency above which a speed-up counts as more than linear."""
 ENOUGH_REPEATS = 3
-UNFINISHED = ("missing", "running", "interrupted", "preempted", "node_failed", "cancelled")
+UNFINISHED = (
+    *("missing", "running", "interrupted", "preempted", "node_failed", "cancelled"),
+    *("refused", "blocked", "disk_full"),
+)
 """Statuses of runs that the next call does."""
+NOT_DONE_AGAIN = ("failed_parity", "suspended")
+"""Statuses of runs that say nothing about their configuration, and that no further call does."""
 RETRY = "retry_runs"
 """The script that has the next call repeat runs."""
 
@@ -35,9 +40,11 @@ class Case:
     """What a recommendation is based on.
 
     found: all configurations with a result; unequal: those of them whose quality is worse. chosen: the recommended one;
-    None without. by_count: the fastest of each device count. guess: the quality of a guess; nan if it is not known.
-    last: the one beyond which more may be asked for, which is the recommended one or, if a deadline is missed, the
-    fastest. margin: of the quality. worth_doubling: gain that a doubling must bring; None if it decides nothing.
+    None without. alternatives: those that are named beside it. by_count: the fastest of each device count. unproven:
+    frameworks that failed the parity gate. guess: the quality of a guess; nan if it is not known. last: the one beyond
+    which more may be asked for, which is the recommended one or, if a deadline is missed, the fastest. margin: of the
+    quality. worth_doubling: gain that a doubling must bring; None if a deadline decides. deadline_h, budget: None
+    without.
     """
 
     runs: pd.DataFrame
@@ -46,15 +53,19 @@ class Case:
     found: list[Candidate]
     unequal: list[Candidate]
     chosen: Candidate | None
+    alternatives: list[Candidate]
     by_count: dict[int, Candidate]
+    unproven: list[str]
     guess: float
     margin: float
     worth_doubling: float | None
+    deadline_h: float | None
+    budget: float | None
     last: Candidate | None
 
     @property
     def named(self) -> list[Candidate]:
-        return [each for each in (self.chosen, *self.by_count.values()) if each]
+        return [each for each in (self.chosen, *self.alternatives, *self.by_count.values()) if each]
 
     @property
     def is_any_done(self) -> bool:
@@ -98,6 +109,8 @@ def _doubt_work(case: Case) -> Doubts:
     if len(apart):
         facts = {"num_apart": len(apart), "num_compared": len(compared), "frameworks": _list_frameworks(apart)}
         yield "unequal_work", facts
+    if case.unproven:
+        yield "unproven", {"frameworks": case.unproven, "is_recommended": (runs["parity"] == "failed").any().item()}
     if case.is_any_done and (runs["parity"] == "not_checked").any() and not is_program(runs):
         yield "unchecked", {}, "parity: required"
 
@@ -117,7 +130,10 @@ def _doubt_chosen(case: Case) -> Doubts:
             yield "few_repeats", {"num_repeats": chosen.num_repeats}, *more
         if len(case.found) == 1:
             yield "nothing_compared", {}
+    yield from _doubt_limits(case)
     first = next(iter(case.by_count.values()), None)
+    if chosen and first and chosen.num_gpus > first.num_gpus and _lacks_own_baseline(case, chosen, first.num_gpus):
+        yield "other_baseline", {"framework": chosen.names["framework"], "baseline": str(first)}
     for each in case.by_count.values():
         if first and each is not first and each.gain_over(first).median > LINEAR * each.num_gpus / first.num_gpus:
             yield "superlinear", {"configuration": str(each), "baseline": str(first)}, _repeat_twice(each)
@@ -129,6 +145,26 @@ def _doubt_chosen(case: Case) -> Doubts:
                 facts = {"larger": str(larger), "smaller": str(smaller), "needed": needed, "gain": gain.median}
                 facts |= {"low": gain.low, "high": gain.high, "is_taken": larger is chosen}
                 yield "near_the_rule", facts, _repeat_twice(larger)
+
+
+def _doubt_limits(case: Case) -> Doubts:
+    """Repeats beyond a deadline or a budget that the median keeps."""
+    chosen = case.chosen
+    if not chosen:
+        return
+    walls, costs = (np.array(values) for values in (chosen.walls, chosen.costs))
+    late = int((walls > 3600 * case.deadline_h).sum()) if case.deadline_h is not None else 0
+    dear = int((costs > case.budget).sum()) if case.budget is not None else 0
+    for limit, number in (("deadline", late), ("budget", dear)):
+        if number:
+            yield "beyond_the_limit", {"limit": limit, "number": number, "num_repeats": chosen.num_repeats}
+
+
+def _lacks_own_baseline(case: Case, chosen: Candidate, num_gpus: int) -> bool:
+    """Whether the recommended framework was planned on the fewest devices, but has no result there that counts."""
+    on_fewest = [each for each in case.found if each.num_gpus == num_gpus and each.is_trusted]
+    own = case.runs[(case.runs["framework"] == chosen.names["framework"]) & (case.runs["num_gpus"] == num_gpus)]
+    return len(own) > 0 and all(each.series[0] != chosen.series[0] for each in on_fewest)
 
 
 def _repeat_twice(candidate: Candidate) -> str:
@@ -161,6 +197,10 @@ def _doubt_quality(case: Case) -> Doubts:
         best = max((fmean(each.qualities) for each in equal), key=lambda quality: sign * quality)
         finite = {name: quality if np.isfinite(quality) else None for name, quality in worse.items()}
         yield "unequal_quality", metric | {"best": best, "margin": case.margin, "worse": finite}
+    if chosen and chosen.qualities and equal:
+        best = max((fmean(each.qualities) for each in equal), key=lambda quality: sign * quality)
+        if sign * (best - fmean(chosen.qualities)) > case.margin:
+            yield "unsure_quality", metric | {"best": best, "quality": fmean(chosen.qualities), "margin": case.margin}
     unknown = [each for each in case.found if not each.qualities]
     rows = case.runs[case.runs["run_dir"].isin([path for each in unknown for path in each.run_dirs])]
     reason = _find_reason(rows)
@@ -175,6 +215,11 @@ def _doubt_quality(case: Case) -> Doubts:
     if goal.is_target and len(missed):
         facts = {"num_configurations": len(missed), "frameworks": list(missed["framework"].unique())}
         yield "missed_target", metric | {"threshold": goal.threshold} | facts
+    at_once = case.times[case.times["reached"].eq(True) & (case.times["time_to_accuracy_s"].astype(float) <= 0)]
+    at_once = at_once[at_once["threshold"] == goal.threshold]
+    if goal.is_target and len(at_once):
+        frameworks = list(at_once["framework"].unique())
+        yield "reached_at_once", metric | {"threshold": goal.threshold, "frameworks": frameworks}
 
 
 def list_unreached(times: pd.DataFrame) -> list[float]:
@@ -212,7 +257,7 @@ def _doubt_lacking(case: Case) -> Doubts:
         if len(tried):
             facts = {"framework": framework, "statuses": count_statuses(tried), "reason": _find_reason(tried)}
             yield "absent_framework", facts
-    failed = runs[has_failed(runs["status"]) & is_done]
+    failed = runs[(has_failed(runs["status"]) | runs["status"].isin(NOT_DONE_AGAIN)) & is_done]
     if len(failed):
         names = ["num_gpus", "device", "framework", "per_device_batch_size"]
         places = failed[names].drop_duplicates().sort_values("num_gpus", kind="stable").itertuples(index=False)

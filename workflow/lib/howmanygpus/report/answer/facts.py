@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.answer.candidates import Candidate, Goal, Value, choose_goal, list_candidates
-from howmanygpus.report.answer.details import read_cause
 from howmanygpus.report.answer.doubts import Case, count_statuses, list_doubts, list_unreached
+from howmanygpus.report.answer.limits import find_limit
 from howmanygpus.report.equivalence import NO, compare_means
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import IDENTITY
@@ -123,7 +123,11 @@ def _decide_part(
     counted = choose_inputs(runs)
     stock = counted[~counted["variant"].isin(question.best_variants)]
     runs = stock if len(stock) else counted
-    times = times[times["variant"].isin(set(runs["variant"]))]
+    # What failed the parity gate did other work, and is only compared among itself.
+    equal_work = runs[runs["parity"] != "failed"]
+    unproven = sorted(set(runs["framework"]) - set(equal_work["framework"]))
+    runs = equal_work if (equal_work["status"] == "completed").any() else runs
+    times = times.merge(runs[list(IDENTITY)])
     goal = choose_goal(runs, times)
     found = list_candidates(runs, times, goal)
     equal, unequal = _split_by_quality(found, goal, question.margin)
@@ -133,12 +137,13 @@ def _decide_part(
     by_count = _choose_by_count(shown)
     chosen = None
     if refusal is None:
-        chosen, refusal = _choose(by_count, trusted, question)
+        chosen, refusal = _choose(trusted, question)
+    if chosen:
+        by_count[chosen.num_gpus] = chosen
     alternatives = _list_alternatives(chosen, shown, by_count) if chosen else []
     last = chosen
     if refusal is not None and question.deadline_h is not None:
         last = min(trusted, key=lambda each: each.duration, default=None)
-    cause = _explain(chosen, explanations) if chosen and explanations is not None else None
     guesses = runs["quality_of_guess"].dropna().astype(float)
     case = Case(
         runs=runs,
@@ -147,10 +152,14 @@ def _decide_part(
         found=found,
         unequal=unequal,
         chosen=chosen,
+        alternatives=[other for _, other in alternatives],
         by_count=by_count,
+        unproven=unproven,
         guess=guesses.iloc[0] if len(guesses) else np.nan,
         margin=question.margin,
         worth_doubling=question.worth_doubling if question.deadline_h is None else None,
+        deadline_h=question.deadline_h,
+        budget=question.budget,
         last=last,
     )
     return {
@@ -174,7 +183,7 @@ def _decide_part(
         "first_by_wall": _name_first_by_wall(chosen, shown, by_count) if chosen else None,
         "counts": [_describe(best, by_count) | {"is_recommended": best is chosen} for best in by_count.values()],
         "configurations": [_describe(best, by_count) for best in _choose_by_series(shown)],
-        "why": cause,
+        "why": find_limit(case, explanations),
         "doubts": list_doubts(case),
     }
 
@@ -233,7 +242,8 @@ def _refuse(runs: pd.DataFrame, found: list[Candidate], equal: list[Candidate], 
     if not any(candidate.is_trusted for candidate in equal):
         return word("all_disturbed")
     smallest = min(candidate.num_gpus for candidate in equal)
-    if not any(candidate.is_trusted for candidate in equal if candidate.num_gpus == smallest):
+    is_smallest_trusted = any(candidate.is_trusted for candidate in equal if candidate.num_gpus == smallest)
+    if is_baseline_needed and not is_smallest_trusted:
         return word("baseline_disturbed", num_gpus=smallest)
     fewer = runs[(runs["num_gpus"] < smallest) & ~runs["status"].isin(("completed", *INFEASIBLE))]
     if is_baseline_needed and len(fewer):
@@ -259,9 +269,7 @@ def _choose_by_series(candidates: list[Candidate]) -> list[Candidate]:
     return [best[key] for key in sorted(best)]
 
 
-def _choose(
-    by_count: dict[int, Candidate], trusted: list[Candidate], question: Question
-) -> tuple[Candidate | None, str | None]:
+def _choose(trusted: list[Candidate], question: Question) -> tuple[Candidate | None, str | None]:
     """Return the configuration to use, or why there is none."""
     pool = trusted
     if question.budget is not None:
@@ -284,10 +292,15 @@ def _choose(
             return None, word("too_late", is_within_budget=is_within_budget, **times)
         return min(in_time, key=lambda candidate: (candidate.price, candidate.num_gpus)), None
     chosen = _walk(_choose_by_count(pool), question.worth_doubling)
-    # Idle devices of a node may make fewer devices dearer.
-    faster = [each for each in pool if each.duration < chosen.duration and not each.is_tied_with(chosen)]
-    better = [each for each in faster if each.costs and each.is_cheaper_than(chosen)]
+    # Idle devices of a node may make fewer devices dearer, and several nodes dearer than one.
+    cheaper = [each for each in pool if each.costs and each.is_cheaper_than(chosen)]
+    better = [each for each in cheaper if each.is_told_faster_than(chosen) or _is_tie_of_as_many(each, chosen)]
     return min(better, key=lambda each: each.price, default=chosen), None
+
+
+def _is_tie_of_as_many(one: Candidate, other: Candidate) -> bool:
+    """Whether two configurations on as many devices have repeats that cannot tell them apart."""
+    return one.num_gpus == other.num_gpus and min(one.num_repeats, other.num_repeats) > 1 and one.is_tied_with(other)
 
 
 def _walk(by_count: dict[int, Candidate], worth_doubling: float) -> Candidate:
@@ -348,30 +361,6 @@ def _compare(other: Candidate, chosen: Candidate) -> Facts:
         "times_price": other.price / chosen.price if other.currency == chosen.currency and chosen.price else None,
         "quality_difference": difference if np.isfinite(difference) else None,
     }
-
-
-def _explain(chosen: Candidate, explanations: pd.DataFrame) -> Facts | None:
-    """Return why more devices do not serve the recommended curve as much; None if nothing larger was explained.
-
-    The next device count is explained. If something about it is not known, one of which everything is known is better.
-    """
-    framework, variant, precision = chosen.series
-    own = explanations[
-        (explanations["framework"] == framework)
-        & (explanations["variant"] == variant)
-        & (explanations["precision"] == precision)
-        & (explanations["device"] == chosen.names["device"])
-        & (explanations["num_gpus"] > chosen.num_gpus)
-        & explanations["sentence"].notna()
-    ]
-    if own.empty:
-        return None
-    order = {
-        "is_open": own["not_known"].notna() | own["loss_frac"].isna(),
-        "is_other_batch": own["per_device_batch_size"] != chosen.names["per_device_batch_size"],
-    }
-    nearest = own.assign(**order).sort_values(["is_open", "num_gpus", "is_other_batch"], kind="stable")
-    return read_cause(nearest.iloc[0])
 
 
 def _name(candidate: Candidate) -> Facts:

@@ -1,0 +1,93 @@
+"""Why a recommendation has no more devices: their price, the target, the images that they need, or their rate."""
+
+from math import log2
+from statistics import median
+from typing import Any
+
+import pandas as pd
+
+from howmanygpus.report.answer.candidates import Candidate
+from howmanygpus.report.answer.details import read_cause
+from howmanygpus.report.answer.doubts import Case, count_statuses
+from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.shares import NAMED_FRAC
+from howmanygpus.report.texts import word
+
+Facts = dict[str, Any]
+
+
+def find_limit(case: Case, explanations: pd.DataFrame | None) -> Facts | None:
+    """Return why the next device count is not recommended; None if no more devices were planned.
+
+    explanations: the table of that name, if it was made. The result has a kind, a sentence, and what read_cause returns
+    beside it.
+    """
+    chosen = case.chosen
+    if chosen is None or not (case.runs["num_gpus"] > chosen.num_gpus).any():
+        return None
+    more = next((each for count, each in case.by_count.items() if count > chosen.num_gpus), None)
+    if more is None:
+        return _explain_absence(case, chosen)
+    gain = more.gain_over(chosen)
+    known = {"more": str(more), "gain": gain.as_fact()}
+    if case.worth_doubling is None:
+        return _say("dearer", **known, times_price=more.price / chosen.price)
+    if case.budget is not None and more.price > case.budget:
+        prices = {"cost": more.price, "currency": more.currency, "budget": case.budget}
+        return _say("more_than_the_budget", **known, **prices)
+    needed = case.worth_doubling ** log2(more.num_gpus / chosen.num_gpus)
+    if gain.median >= needed:
+        return _say("gain_not_told", **known)
+    known |= {"needed": needed}
+    if case.goal.is_target and more.rates and chosen.rates:
+        rate = median(more.rates) / median(chosen.rates)
+        if rate >= needed:
+            sizes = [each.names["global_batch_size"] for each in (chosen, more)]
+            return _say("more_images", **known, rate=rate, images=rate / gain.median, sizes=sizes)
+    own = None if explanations is None else _choose_explanation(chosen, explanations)
+    return _say("gain_unexplained", **known) if own is None else {"kind": "curve"} | read_cause(own)
+
+
+def _say(kind: str, **facts: Any) -> Facts:
+    return {"kind": kind, "sentence": word(kind, **facts), "remedy": None, "run_next": None}
+
+
+def _explain_absence(case: Case, chosen: Candidate) -> Facts:
+    """Say why no configuration on more devices can be compared."""
+    num_gpus = int(case.runs.loc[case.runs["num_gpus"] > chosen.num_gpus, "num_gpus"].min())
+    planned = case.runs[case.runs["num_gpus"] == num_gpus]
+    found = [each for each in case.found if each.num_gpus == num_gpus]
+    if any(each not in case.unequal for each in found):
+        return _say("more_disturbed", num_gpus=num_gpus)
+    if found:
+        return _say("more_unequal", num_gpus=num_gpus, metric=name_metric(case.goal.metric or ""))
+    if case.goal.is_target and (planned["status"] == "completed").all():
+        target = {"metric": name_metric(case.goal.metric or ""), "threshold": case.goal.threshold}
+        return _say("more_miss_the_target", num_gpus=num_gpus, **target)
+    return _say("more_incomplete", num_gpus=num_gpus, statuses=count_statuses(planned))
+
+
+def _choose_explanation(chosen: Candidate, explanations: pd.DataFrame) -> pd.Series | None:
+    """Return the row that says what the recommended curve loses on more devices; None if none does.
+
+    The next device count is explained. If something about it is not known, one of which everything is known is better.
+    """
+    framework, variant, precision = chosen.series
+    loss = explanations["loss_frac"].astype(float)
+    own = explanations[
+        (explanations["framework"] == framework)
+        & (explanations["variant"] == variant)
+        & (explanations["precision"] == precision)
+        & (explanations["device"] == chosen.names["device"])
+        & (explanations["input"].isna() | (explanations["input"] == chosen.names["input"]))
+        & (explanations["num_gpus"] > chosen.num_gpus)
+        & explanations["sentence"].notna()
+        & (loss.isna() | ((loss >= NAMED_FRAC) & ~(explanations["loss_frac_low"].astype(float) <= 0)))
+    ]
+    if own.empty:
+        return None
+    order = {
+        "is_open": own["not_known"].notna() | own["loss_frac"].isna(),
+        "is_other_batch": own["per_device_batch_size"] != chosen.names["per_device_batch_size"],
+    }
+    return own.assign(**order).sort_values(["is_open", "num_gpus", "is_other_batch"], kind="stable").iloc[0]
