@@ -397,3 +397,36 @@ def test_runs_without_evaluation_tell_what_it_costs(tmp_path):
     row = explain(tmp_path, truth, Grid(repeats=2))
     assert row["saved_without_evaluation_frac"] == pytest.approx(2.3 / (2.3 + 0.5 + 0.5 + 0.01 + 42 * 0.032), abs=0.01)
     assert "runs without it take 49 % less" in row["wall_sentence"]
+
+
+def test_a_larger_batch_that_was_not_tried_halves_the_part_of_the_exchange_that_is_left(tmp_path):
+    """A step computes for 32 ms and exchanges for 128; with twice the images it computes for 64."""
+    row = explain(tmp_path, Truth(noise=0.005, exchange_s=lambda run: 0.128), Grid(repeats=3))
+    head, _, percent = row["remedy"].rpartition("exchange takes about ")
+    assert head == "a larger batch: with twice the images per device, "
+    assert float(percent.removesuffix(" %")) == pytest.approx(100 * 128 / (128 + 64), abs=1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"status": lambda run: "out_of_memory" if run.per_device_batch_size == 128 else "completed"},
+        {"factor": lambda run: 3.0 if run.per_device_batch_size == 128 else 1.0},
+    ],
+    ids=["does not fit", "is slower"],
+)
+def test_a_larger_batch_that_was_tried_in_vain_is_no_remedy(tmp_path, changes):
+    truth = Truth(noise=0.01, exchange_s=lambda run: 0.016, **changes)
+    row = find_row(make_tables(tmp_path, truth, Grid(batches=(32, 128))), 8, per_device_batch_size=32)
+    assert row["causes"] == "exchange" and pd.isna(row["remedy"])
+
+
+def test_a_loss_that_repeats_do_not_tell_is_not_called_nothing(tmp_path):
+    truth = Truth(noise=0.0, factor=lambda run: 1.0 if run.num_gpus == 1 else (1.0, 3.0)[run.repeat % 2])
+    sentence = explain(tmp_path, truth, Grid(repeats=2, diagnoses=False))["sentence"]
+    assert sentence.startswith("The repeats do not tell what pytorch_ddp loses at 8 devices (")
+
+
+def test_a_process_that_is_slow_everywhere_is_no_remedy_for_a_loss_that_is_not_there(tmp_path):
+    row = explain(tmp_path, Truth(noise=0.005, slow={0: 1.4}))
+    assert "loses nothing measurable" in row["sentence"] and pd.isna(row["remedy"])
