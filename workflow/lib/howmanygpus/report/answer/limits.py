@@ -10,6 +10,7 @@ from howmanygpus.report.answer.candidates import Candidate
 from howmanygpus.report.answer.details import read_cause
 from howmanygpus.report.answer.doubts import Case, count_statuses
 from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.rows import is_program
 from howmanygpus.report.shares import NAMED_FRAC
 from howmanygpus.report.texts import word
 
@@ -45,7 +46,9 @@ def find_limit(case: Case, explanations: pd.DataFrame | None) -> Facts | None:
             sizes = [each.names["global_batch_size"] for each in (chosen, more)]
             return _say("more_images", **known, rate=rate, images=rate / gain.median, sizes=sizes)
     own = None if explanations is None else _choose_explanation(chosen, explanations)
-    return _say("gain_unexplained", **known) if own is None else {"kind": "curve"} | read_cause(own)
+    if own is None:
+        return _say("gain_unexplained", **known, has_controls=not is_program(case.runs))
+    return {"kind": "curve"} | read_cause(own)
 
 
 def _say(kind: str, **facts: Any) -> Facts:
