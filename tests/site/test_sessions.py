@@ -131,9 +131,13 @@ def test_a_signal_after_the_block_is_raised_at_once_also_while_handlers_are_rest
 
 
 def test_an_interrupt_is_not_lost_if_the_block_fails():
-    with pytest.raises(KeyboardInterrupt), defer_interrupts():
-        signal.raise_signal(signal.SIGINT)
-        raise FileNotFoundError
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt), defer_interrupts():
+            signal.raise_signal(signal.SIGTERM)
+            raise FileNotFoundError
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_handlers_are_those_of_before_once_a_command_has_ended(tmp_path):
