@@ -33,6 +33,14 @@ def test_a_deadline_that_is_kept_without_more_devices_is_the_reason():
     assert kind == "dearer" and "2 x cpu a batch 8 takes 1.2 x the price, and the deadline is kept without it." in text
 
 
+def test_a_price_of_zero_and_more_devices_that_miss_the_deadline_need_no_reason():
+    free = [row | {"cost": 0.0} for row in priced(repeat(around(100)))]
+    dear = [row | {"cost": 0.0} for row in priced(repeat(around(60), num_gpus=2))]
+    assert answer(free, dear, deadline_h=1)[0]["why"] is None
+    slower = repeat(around(40), num_gpus=2, wall_s=7200.0)
+    assert answer(repeat(around(100)), slower, deadline_h=1)[0]["why"] is None
+
+
 def test_a_larger_global_batch_that_needs_more_images_is_the_reason():
     """The rate doubles, but so does the number of images to the target."""
     kind, text = why(repeat(around(100), images_per_s=10.0), repeat(around(95), num_gpus=2, images_per_s=20.0))

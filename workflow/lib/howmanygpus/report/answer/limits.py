@@ -32,7 +32,8 @@ def find_limit(case: Case, explanations: pd.DataFrame | None) -> Facts | None:
     gain = more.gain_over(chosen)
     known = {"more": str(more), "gain": gain.as_fact()}
     if case.worth_doubling is None:
-        return _say("dearer", **known, times_price=more.price / chosen.price)
+        is_dearer = 0 < chosen.price < more.price
+        return _say("dearer", **known, times_price=more.price / chosen.price) if is_dearer else None
     if case.budget is not None and more.price > case.budget:
         prices = {"cost": more.price, "currency": more.currency, "budget": case.budget}
         return _say("more_than_the_budget", **known, **prices)
@@ -41,9 +42,11 @@ def find_limit(case: Case, explanations: pd.DataFrame | None) -> Facts | None:
         return _say("gain_not_told", **known)
     known |= {"needed": needed}
     if case.goal.is_target and more.rates and chosen.rates:
-        rate = median(more.rates) / median(chosen.rates)
-        if rate >= needed:
-            sizes = [each.names["global_batch_size"] for each in (chosen, more)]
+        rate, sizes = (
+            median(more.rates) / median(chosen.rates),
+            [each.names["global_batch_size"] for each in (chosen, more)],
+        )
+        if rate >= needed and sizes[0] < sizes[1]:
             return _say("more_images", **known, rate=rate, images=rate / gain.median, sizes=sizes)
     own = None if explanations is None else _choose_explanation(chosen, explanations)
     if own is None:
