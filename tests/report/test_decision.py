@@ -201,7 +201,7 @@ def test_the_sentence_of_the_recommended_curve_says_why_no_more_devices():
     table = pd.DataFrame(rows, columns=EXPLANATIONS)
     facts = decide(runs, times, Question(), table)
     assert facts["decisions"][0]["why"] == {
-        **{"kind": "curve", "sentence": "a 2 loses."},
+        **{"kind": "curve", "sentence": "a 2 loses.", "curve": "a 2 loses."},
         **{"remedy": None, "run_next": None},
     }
     assert "Why no more devices: a 2 loses." in render_screen(facts)

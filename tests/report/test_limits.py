@@ -3,13 +3,13 @@
 import pandas as pd
 import pytest
 
-from answered import make_runs
+from answered import make_facts, make_runs
 from decided import answer, around, find, get_doubts, priced, repeat
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.tables.explanations import COLUMNS as EXPLANATIONS
+from howmanygpus.report.tables.explanations import LINE
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-
-NO_EXPLANATIONS = pd.DataFrame(columns=EXPLANATIONS)
+from howmanygpus.report.texts import render_answer, render_screen
 
 
 def why(*groups, **asked):
@@ -80,11 +80,23 @@ def test_a_gain_that_is_too_small_is_explained_by_the_curve_of_the_same_input_if
         table = pd.DataFrame([row | changes], columns=EXPLANATIONS)
         return decide(runs, times, Question(), table)["decisions"][0]["why"]
 
-    assert explain() == {"kind": "curve", "sentence": "It loses.", "remedy": None, "run_next": None}
+    told = {"kind": "curve", "sentence": "It loses.", "curve": "It loses."}
+    assert explain() == told | {"remedy": None, "run_next": None}
     for changes in ({"input": "synthetic"}, {"loss_frac": -0.2}, {"loss_frac": 0.0}, {"loss_frac_low": -0.1}):
         found = explain(**changes)
         assert found["kind"] == "gain_unexplained", changes
         assert "1.11" in found["sentence"] and "diagnose: true" in found["sentence"]
+
+
+def test_the_curve_is_explained_below_also_if_something_else_decided():
+    row = {"framework": "a", "variant": "base", "precision": "fp32", "device": "cpu", "num_gpus": 2}
+    row |= {"per_device_batch_size": 8, "sentence": "It loses.", "loss_frac": 0.4, "loss_frac_low": 0.3}
+    names = {name: "x" for name in LINE if name not in row} | {"input": "arrays", "placement": "x"}
+    table = pd.DataFrame([row | names], columns=EXPLANATIONS)
+    facts = make_facts(*repeat(around(100)), *repeat(around(50), num_gpus=2, quality=0.85), explanations=table)
+    assert facts["decisions"][0]["why"]["kind"] == "more_miss_the_target"
+    text = render_answer(facts, "txt")
+    assert "It loses." in text[text.index("Why the curves bend") :] and "It loses." not in render_screen(facts)
 
 
 def test_without_more_devices_there_is_no_reason():

@@ -18,14 +18,20 @@ Facts = dict[str, Any]
 
 
 def find_limit(case: Case, explanations: pd.DataFrame | None) -> Facts | None:
-    """Return why the next device count is not recommended; None if no more devices were planned.
+    """Return why the next device count is not recommended; None if no more devices were planned, or nothing says it.
 
-    explanations: the table of that name, if it was made. The result has a kind, a sentence, and what read_cause returns
-    beside it.
+    explanations: the table of that name, if it was made. The result has a kind, and what read_cause returns; `curve` is
+    the sentence on the recommended curve, also if something else decided, or None.
     """
     chosen = case.chosen
     if chosen is None or not (case.runs["num_gpus"] > chosen.num_gpus).any():
         return None
+    own = None if explanations is None else _choose_explanation(chosen, explanations)
+    limit = _find_limit(case, chosen, own)
+    return None if limit is None else limit | {"curve": None if own is None else own["sentence"]}
+
+
+def _find_limit(case: Case, chosen: Candidate, own: pd.Series | None) -> Facts | None:
     more = next((each for count, each in case.by_count.items() if count > chosen.num_gpus), None)
     if more is None:
         return _explain_absence(case, chosen)
@@ -48,7 +54,6 @@ def find_limit(case: Case, explanations: pd.DataFrame | None) -> Facts | None:
         )
         if rate >= needed and sizes[0] < sizes[1]:
             return _say("more_images", **known, rate=rate, images=rate / gain.median, sizes=sizes)
-    own = None if explanations is None else _choose_explanation(chosen, explanations)
     if own is None:
         return _say("gain_unexplained", **known, has_controls=not is_program(case.runs))
     return {"kind": "curve"} | read_cause(own)
