@@ -9,6 +9,7 @@ import pytest
 
 from forking import STARTED_BY_USERS, listen_to_ctrl_c
 from hanging import HANG_S
+from howmanygpus.invocation.dry_run.summary import NOTHING
 from project import ROWS, RUNS, Project, study
 
 ANSWERS = ("--until", "merge_answers")
@@ -94,7 +95,7 @@ def test_a_grid_goes_as_far_as_it_is_worth_it(project):
     assert found["small_probe dozing 2"][0] == "completed"
     assert found["small_probe dozing 4"][1].endswith(" at 2 devices is below 0.5")
     jobs = list_jobs(project)
-    assert "total        0" in project.snakemake(*ANSWERS) and list_jobs(project) == jobs
+    assert NOTHING in project.snakemake(*ANSWERS) and list_jobs(project) == jobs
 
 
 def test_a_call_after_ctrl_c_in_a_later_pass_goes_on_there(project):
