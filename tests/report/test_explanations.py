@@ -58,7 +58,7 @@ def test_a_loader_that_is_fast_enough_is_not_blamed_for_a_wait(tmp_path):
         "% input (although the loader gives 5,000 images/s per worker and has 1 worker per device, and a device wants"
         in row["sentence"]
     )
-    assert "not more workers, but cores without other work" in row["sentence"]
+    assert "not for lack of workers)" in row["sentence"]
     assert pd.isna(row["remedy"])
 
 

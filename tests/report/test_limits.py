@@ -112,6 +112,22 @@ def test_what_failed_the_gate_is_left_out_and_said():
     assert decision["recommended"]["framework"] == "b" and "All that completed failed the parity gate" in text
 
 
+def test_what_failed_the_gate_in_one_precision_is_left_out_and_said():
+    failed = repeat(around(50), precision="fp16", parity="failed")
+    decision, text = answer(repeat(around(100), parity="passed"), failed)
+    assert decision["recommended"]["precision"] == "fp32"
+    assert "Left out, because the parity gate failed, which shows other work: a fp16." in text
+
+
+def test_what_failed_the_gate_and_was_not_trained_is_a_run_without_a_result():
+    """With `parity: required` it has this status, and its device count no baseline."""
+    refused = {"status": "failed_parity", "parity": "failed"}
+    decision, _ = answer(repeat(around(100)), repeat([1, 1], "b", **refused))
+    assert "absent_framework" in get_doubts(decision) and "unproven" not in get_doubts(decision)
+    alone, _ = answer(repeat([1, 1], **refused), *[repeat(around(50 * 2 / n), num_gpus=n) for n in (2, 4)])
+    assert alone["refusal"].endswith("(2 failed parity)")
+
+
 @pytest.mark.parametrize(
     ("status", "kind"), [("failed_parity", "failed"), ("suspended", "failed"), ("disk_full", "unfinished")]
 )

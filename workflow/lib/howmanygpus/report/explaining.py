@@ -214,8 +214,7 @@ def _describe_loader(row: dict) -> str:
     workers = name_count(int(row["loader_workers"]), "worker")
     given = f"the loader gives {gives:,.0f} images/s per worker and has {workers} per device"
     if has_enough_workers(row):
-        remedy = "not more workers, but cores without other work"
-        return f" (although {given}, and a device wants only {wanted:,.0f}: {remedy})"
+        return f" (although {given}, and a device wants only {wanted:,.0f}: not for lack of workers)"
     return f" ({given}, a device wants {wanted:,.0f})"
 
 

@@ -117,8 +117,11 @@ class Candidate:
 
     def is_told_faster_than(self, other: "Candidate") -> bool:
         """Whether this configuration is faster; if both have several repeats, these must tell it."""
-        is_told = min(self.num_repeats, other.num_repeats) == 1
-        return self.duration < other.duration and (is_told or not self.is_tied_with(other))
+        return self.duration < other.duration and not self.is_tied_by_repeats_with(other)
+
+    def is_tied_by_repeats_with(self, other: "Candidate") -> bool:
+        """Whether both have several repeats, which cannot tell which of the two is faster."""
+        return min(self.num_repeats, other.num_repeats) > 1 and self.is_tied_with(other)
 
     def is_cheaper_than(self, other: "Candidate") -> bool:
         """Whether this configuration costs less; if both have several repeats, these must tell it."""

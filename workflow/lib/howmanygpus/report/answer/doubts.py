@@ -40,11 +40,11 @@ class Case:
     """What a recommendation is based on.
 
     found: all configurations with a result; unequal: those of them whose quality is worse. chosen: the recommended one;
-    None without. alternatives: those that are named beside it. by_count: the fastest of each device count. unproven:
-    frameworks that failed the parity gate. guess: the quality of a guess; nan if it is not known. last: the one beyond
-    which more may be asked for, which is the recommended one or, if a deadline is missed, the fastest. margin: of the
-    quality. worth_doubling: gain that a doubling must bring; None if a deadline decides. deadline_h, budget: None
-    without.
+    None without. alternatives: those that are named beside it. by_count: the fastest of each device count, and the
+    recommended one. unproven: what failed the parity gate and was trained. guess: the quality of a guess; nan if it is
+    not known. last: the one beyond which more may be asked for, which is the recommended one or, if a deadline is
+    missed, the fastest. margin: of the quality. worth_doubling: gain that a doubling must bring; None if a deadline
+    decides. deadline_h, budget: None without.
     """
 
     runs: pd.DataFrame
@@ -192,15 +192,13 @@ def _doubt_quality(case: Case) -> Doubts:
         yield "lost_target", metric | {"threshold": goal.threshold} | counts
     judged = [each for each in case.unequal if each.qualities]
     equal = [each for each in case.found if each.qualities and each not in case.unequal]
+    best = max((fmean(each.qualities) for each in equal), key=lambda quality: sign * quality, default=np.nan)
     if judged and equal:
         worse = {str(each): fmean(each.qualities) for each in judged}
-        best = max((fmean(each.qualities) for each in equal), key=lambda quality: sign * quality)
         finite = {name: quality if np.isfinite(quality) else None for name, quality in worse.items()}
         yield "unequal_quality", metric | {"best": best, "margin": case.margin, "worse": finite}
-    if chosen and chosen.qualities and equal:
-        best = max((fmean(each.qualities) for each in equal), key=lambda quality: sign * quality)
-        if sign * (best - fmean(chosen.qualities)) > case.margin:
-            yield "unsure_quality", metric | {"best": best, "quality": fmean(chosen.qualities), "margin": case.margin}
+    if chosen and chosen.qualities and sign * (best - fmean(chosen.qualities)) > case.margin:
+        yield "unsure_quality", metric | {"best": best, "quality": fmean(chosen.qualities), "margin": case.margin}
     unknown = [each for each in case.found if not each.qualities]
     rows = case.runs[case.runs["run_dir"].isin([path for each in unknown for path in each.run_dirs])]
     reason = _find_reason(rows)

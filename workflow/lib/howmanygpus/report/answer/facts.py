@@ -123,10 +123,10 @@ def _decide_part(
     counted = choose_inputs(runs)
     stock = counted[~counted["variant"].isin(question.best_variants)]
     runs = stock if len(stock) else counted
-    # What failed the parity gate did other work, and is only compared among itself.
-    equal_work = runs[runs["parity"] != "failed"]
-    unproven = sorted(set(runs["framework"]) - set(equal_work["framework"]))
-    runs = equal_work if (equal_work["status"] == "completed").any() else runs
+    # What failed the parity gate and was trained did other work, and is only compared among itself.
+    is_other_work = runs["parity"].eq("failed") & runs["status"].eq("completed")
+    unproven = _name_series(runs)[is_other_work].unique().tolist()
+    runs = runs[~is_other_work] if (runs["status"].eq("completed") & ~is_other_work).any() else runs
     times = times.merge(runs[list(IDENTITY)])
     goal = choose_goal(runs, times)
     found = list_candidates(runs, times, goal)
@@ -186,6 +186,12 @@ def _decide_part(
         "why": find_limit(case, explanations),
         "doubts": list_doubts(case),
     }
+
+
+def _name_series(runs: pd.DataFrame) -> pd.Series:
+    """Return the framework of each run, with variant and precision if they vary."""
+    names = ["framework", *(name for name in ("variant", "precision") if runs[name].nunique() > 1)]
+    return runs[names].agg(" ".join, axis=1)
 
 
 def _name_first_by_wall(chosen: Candidate, shown: list[Candidate], by_count: dict[int, Candidate]) -> Facts | None:
@@ -300,7 +306,7 @@ def _choose(trusted: list[Candidate], question: Question) -> tuple[Candidate | N
 
 def _is_tie_of_as_many(one: Candidate, other: Candidate) -> bool:
     """Whether two configurations on as many devices have repeats that cannot tell them apart."""
-    return one.num_gpus == other.num_gpus and min(one.num_repeats, other.num_repeats) > 1 and one.is_tied_with(other)
+    return one.num_gpus == other.num_gpus and one.is_tied_by_repeats_with(other)
 
 
 def _walk(by_count: dict[int, Candidate], worth_doubling: float) -> Candidate:
@@ -312,8 +318,10 @@ def _walk(by_count: dict[int, Candidate], worth_doubling: float) -> Candidate:
     chosen = first
     for candidate in others:
         doublings = log2(candidate.num_gpus / chosen.num_gpus)
-        is_tie = min(candidate.num_repeats, chosen.num_repeats) > 1 and candidate.is_tied_with(chosen)
-        if is_tie or chosen.duration / candidate.duration < worth_doubling**doublings:
+        if (
+            candidate.is_tied_by_repeats_with(chosen)
+            or chosen.duration / candidate.duration < worth_doubling**doublings
+        ):
             break
         chosen = candidate
     return chosen

@@ -45,7 +45,7 @@ def _find_limit(case: Case, chosen: Candidate, own: pd.Series | None) -> Facts |
         return _say("more_than_the_budget", **known, **prices)
     needed = case.worth_doubling ** log2(more.num_gpus / chosen.num_gpus)
     if gain.median >= needed:
-        return _say("gain_not_told", **known)
+        return _say("gain_not_told", **known) if more.is_tied_by_repeats_with(chosen) else None
     known |= {"needed": needed}
     if case.goal.is_target and more.rates and chosen.rates:
         rate, sizes = (
