@@ -30,7 +30,7 @@ for name, drawn in figures.list_together().items():
         log:
             f"results/logs/{name}/{{study}}.log",
         localrule: True
-        threads: 4
+        threads: min(4, len(drawn))
         params:
             code=hash_script("draw_figures", *(f"report.figures.{figure}" for figure in drawn)),
             figures=drawn,
