@@ -93,6 +93,14 @@ def test_idle_devices_of_a_node_are_paid_for():
     assert decision["recommended"]["num_gpus"] == 1, "it is faster and dearer"
 
 
+@pytest.mark.parametrize(("seconds", "num_gpus"), [(27, 8), (45, 4)])
+def test_doublings_go_on_from_what_is_faster_and_cheaper(seconds, num_gpus):
+    """On nodes of four devices, the second node doubles what four devices cost."""
+    one, four = priced(repeat(around(100)), devices_billed=4), priced(repeat(around(50), num_gpus=4), devices_billed=4)
+    decision, _ = answer(one, four, priced(repeat(around(seconds), num_gpus=8), devices_billed=8))
+    assert decision["recommended"]["num_gpus"] == num_gpus
+
+
 def test_a_deadline_is_met_at_the_lowest_price_or_said_to_be_missed():
     """With start-up and evaluation, training takes half an hour longer."""
     hours = {1: 8, 2: 6, 4: 5}

@@ -138,6 +138,16 @@ def test_two_processors_are_two_machines_on_the_screen():
     assert text.count("Use 2 x cpu") == 2 and "\nnew:\n" in text and "\nold:\n" in text
 
 
+def test_repeats_that_two_processors_share_are_not_advised_again():
+    rows = [{"device_model": name} for name in ("new", "new", "old")]
+    shared = [row | model for row, model in zip(repeat(around(100)), rows, strict=True)]
+    decisions, text = answer_all(shared)
+    assert [each["recommended"]["num_repeats"] for each in decisions] == [2, 1]
+    assert "repeats: 3" not in text and "In doubt" in text
+    _, text = answer_all(shared[:2])
+    assert "repeats: 3" in text
+
+
 def test_each_study_has_its_own_threshold():
     easy = render_answer(make_facts({"framework": "a"}, thresholds=(0.5,)), "txt")
     hard = render_answer(make_facts({"framework": "a"}, thresholds=(0.9,)), "txt")

@@ -159,6 +159,7 @@ def choose_goal(runs: pd.DataFrame, times: pd.DataFrame) -> Goal:
 def list_candidates(runs: pd.DataFrame, times: pd.DataFrame, goal: Goal) -> list[Candidate]:
     """Return the configurations that can be recommended, on the images that count.
 
+    runs: with the column `repeats_planned`, see answer.facts.
     Costs are known of all of them in one currency, or of none: money and device-hours cannot be compared.
     """
     counted = choose_inputs(runs)
@@ -174,7 +175,8 @@ def list_candidates(runs: pd.DataFrame, times: pd.DataFrame, goal: Goal) -> list
         names = dict(zip(CONFIGURATION, key, strict=True))
         shown = dict.fromkeys(["variant"] * (names["variant"] != "base") + varying)
         names["series"] = " ".join(str(names[name]) for name in ("framework", *shown))
-        candidate = _make_candidate(names | {"num_planned": len(repeats)}, done, by_run, goal)
+        names["num_planned"] = int(repeats["repeats_planned"].iloc[0])
+        candidate = _make_candidate(names, done, by_run, goal)
         if candidate is not None:
             found.append(candidate)
     scatter = measure_scatter(candidate.durations for candidate in found)

@@ -16,6 +16,7 @@ import pandas as pd
 from howmanygpus.report.answer.candidates import Candidate, Goal, Value, choose_goal, list_candidates
 from howmanygpus.report.answer.doubts import Case, count_statuses, list_doubts, list_unreached
 from howmanygpus.report.answer.limits import find_limit
+from howmanygpus.report.answer.names import CONFIGURATION
 from howmanygpus.report.equivalence import NO, compare_means
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import IDENTITY
@@ -66,6 +67,9 @@ def decide(
     # Independent runs train as many networks as there are devices.
     one_network = runs[~runs["independent"].eq(True)]
     runs = one_network if len(one_network) else runs
+    # Counted before the study is split, because a scheduler may give the repeats of a configuration different devices.
+    repeats = runs.groupby(CONFIGURATION, dropna=False)["repeat"]
+    runs = runs.assign(repeats_planned=repeats.transform("size"))
     decisions = [
         _decide_part(part, times.merge(part[list(IDENTITY)]), question, explanations) | {"of": ", ".join(names)}
         for names, part in _split(runs)
@@ -297,11 +301,21 @@ def _choose(trusted: list[Candidate], question: Question) -> tuple[Candidate | N
             times = {"deadline_h": question.deadline_h, "fastest": str(fastest), "hours": hours}
             return None, word("too_late", is_within_budget=is_within_budget, **times)
         return min(in_time, key=lambda candidate: (candidate.price, candidate.num_gpus)), None
-    chosen = _walk(_choose_by_count(pool), question.worth_doubling)
+    by_count = _choose_by_count(pool)
+    chosen = _walk(by_count, question.worth_doubling)
     # Idle devices of a node may make fewer devices dearer, and several nodes dearer than one.
+    better = _choose_better(chosen, pool)
+    if better.num_gpus != chosen.num_gpus:
+        further = {count: each for count, each in by_count.items() if count > better.num_gpus}
+        better = _choose_better(_walk({better.num_gpus: better} | further, question.worth_doubling), pool)
+    return better, None
+
+
+def _choose_better(chosen: Candidate, pool: list[Candidate]) -> Candidate:
+    """Return the cheapest that is faster and cheaper, or a cheaper tie on as many devices; else the chosen one."""
     cheaper = [each for each in pool if each.costs and each.is_cheaper_than(chosen)]
     better = [each for each in cheaper if each.is_told_faster_than(chosen) or _is_tie_of_as_many(each, chosen)]
-    return min(better, key=lambda each: each.price, default=chosen), None
+    return min(better, key=lambda each: each.price, default=chosen)
 
 
 def _is_tie_of_as_many(one: Candidate, other: Candidate) -> bool:
