@@ -14,8 +14,7 @@ from figured import GRIDS, GUESS, NAMES, SERIES, find_sentence, make_tables, unc
 from howmanygpus import registry as registry
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.speedup import compute_accuracy_speedup
-from howmanygpus.report.figures.time_to_accuracy import leave_out_repeated
-from howmanygpus.report.rows import name_series
+from howmanygpus.report.rows import leave_out_repeated, name_series
 from howmanygpus.report.style import (
     COLOURS,
     FRAMEWORKS,
@@ -476,5 +475,34 @@ def test_a_curve_on_one_device_count_is_drawn_only_if_no_other_shows_it():
     columns = ["curve", "series", "num_nodes", "num_gpus", "per_device_batch_size", "threshold"]
     weak = [("16 per device", "a", 1, 1, 16, 0.9), ("16 per device", "a", 1, 2, 16, 0.9)]
     repeated, own = ("16 over all", "a", 1, 1, 16, 0.9), ("8 over all", "a", 1, 1, 8, 0.9)
-    kept = leave_out_repeated(pd.DataFrame([*weak, repeated, own], columns=columns))
+    kept = leave_out_repeated(pd.DataFrame([*weak, repeated, own], columns=columns), "threshold")
     assert list(kept["curve"]) == ["16 per device", "16 per device", "8 over all"]
+
+
+def list_titles(figure):
+    return [axes.get_title(loc="left") for axes in figure.axes]
+
+
+def test_rates_on_one_device_that_another_curve_shows_have_no_panel(tmp_path):
+    def repeat_first(table):
+        if "scaling_mode" not in table:
+            return table
+        return pd.concat([table, table[table["num_gpus"] == 1].assign(scaling_mode="strong", curve="strong")])
+
+    titles = list_titles(draw(tmp_path, "throughput_by_gpus"))
+    assert list_titles(draw(tmp_path, "throughput_by_gpus", keep=repeat_first)) == titles
+
+
+@pytest.mark.parametrize(
+    ("more", "titles"),
+    [
+        ([], ["1 device", "2 devices", "4 devices"]),
+        ([1], ["1 device"]),
+        ([1, 4], ["1 device", "4 devices"]),
+    ],
+)
+def test_device_counts_with_one_batch_size_have_no_panel_beside_those_with_several(tmp_path, more, titles):
+    def add_batches(table):
+        return pd.concat([table, table[table["num_gpus"].isin(more)].assign(per_device_batch_size=16)])
+
+    assert list_titles(draw(tmp_path, "throughput_by_batch_size", keep=add_batches)) == titles

@@ -9,7 +9,7 @@ from sklearn import metrics
 
 from figured import make_tables
 from howmanygpus.measure.input.prepared import MISSING
-from howmanygpus.measure.loop.evaluation import score_single_label
+from howmanygpus.measure.loop.predictions import score_single_label
 from howmanygpus.report.answer.details import describe_data
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.figures import quality_by_epoch, time_to_accuracy

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from howmanygpus.measure.input.prepared import MISSING
-from howmanygpus.measure.loop.evaluation import PredictionStore, merge_predictions, score, score_single_label
+from howmanygpus.measure.loop.predictions import PredictionStore, merge_predictions, score, score_single_label
 from howmanygpus.report.metrics import accuracy, test_loss
 from howmanygpus.report.predictions import Predictions, read_predictions
 

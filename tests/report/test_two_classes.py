@@ -9,7 +9,7 @@ from sklearn import metrics
 from figured import make_tables
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.gate.cross_entropy import softmax_cross_entropy
-from howmanygpus.measure.loop.evaluation import PredictionStore, merge_predictions, score
+from howmanygpus.measure.loop.predictions import PredictionStore, merge_predictions, score
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.metrics import accuracy, roc_auc, test_loss
 from howmanygpus.report.predictions import Predictions, guess, read_predictions

@@ -116,6 +116,17 @@ def merge_tables(parts: list[Path], table: Path) -> None:
         writer.writerows(rows)
 
 
+def leave_out_repeated(rows: pd.DataFrame, *more: str) -> pd.DataFrame:
+    """Return the rows without those of a curve on one device count that a curve on several shows, too.
+
+    rows: a row for each configuration of each scaling curve, with `series`, and for each value of the columns `more`.
+    """
+    own = ["series", "num_nodes", "num_gpus", "per_device_batch_size", *more]
+    is_single = rows.groupby("curve")["num_gpus"].transform("nunique") == 1
+    shown = pd.MultiIndex.from_frame(rows.loc[~is_single, own])
+    return rows[~(is_single & pd.MultiIndex.from_frame(rows[own]).isin(shown))]
+
+
 def is_real(table: pd.DataFrame) -> pd.Series:
     """Whether each row of a table with a column `input` is about real images."""
     return ~table["input"].isin(RANDOM_INPUTS)

@@ -56,7 +56,7 @@ from howmanygpus.measure.launch.independent import join_runs
 from howmanygpus.measure.launch.launchers import build_command, has_process_each
 from howmanygpus.measure.launch.reference import ReferencePlan, find_rates
 from howmanygpus.measure.launch.rendezvous import open_rendezvous, read_all
-from howmanygpus.measure.loop.evaluation import PredictionStore, merge_predictions
+from howmanygpus.measure.loop.predictions import PredictionStore, merge_predictions
 from howmanygpus.measure.records import AttemptFolder, now
 from howmanygpus.measure.schema import RecordError, write_record
 from howmanygpus.measure.spec import INDEPENDENT, LaunchSpec, RunSpec

@@ -26,13 +26,18 @@ CONFIGURATION += ["per_device_batch_size"]
 
 
 def draw(runs: pd.DataFrame) -> Figure:
-    """Draw one panel per device count, with one line per series: medians with their intervals, and repeats."""
+    """Draw one panel per device count, with one line per series: medians with their intervals, and repeats.
+
+    A device count with one batch size has no panel if another one has several.
+    """
     runs = runs.assign(failed=has_failed(runs["status"]), disturbed=runs["disturbed"].eq(True))
     measured = choose_inputs(runs)
     measured = measured[measured.groupby(CONFIGURATION)["images_per_s"].transform("count") > 0]
     if measured.empty:
         return draw_empty_figure(f"No run has completed with a rate; {SEE_GRID}.")
     repeats = measured.assign(series=name_series(measured))
+    num_sizes = repeats.groupby("num_gpus")["per_device_batch_size"].transform("nunique")
+    repeats = repeats[(num_sizes > 1) | (num_sizes.max() == 1)]
     measured = summarize(repeats)
     repeats = repeats[repeats.groupby(CONFIGURATION)["images_per_s"].transform("count") > 1]
     styles = choose_styles(measured["series"])

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.rows import choose_inputs, find_unit, name_series
+from howmanygpus.report.rows import choose_inputs, find_unit, leave_out_repeated, name_series
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
@@ -47,7 +47,7 @@ def draw(scaling: pd.DataFrame, runs: pd.DataFrame, ceilings: pd.DataFrame) -> F
     measured = measured[measured["num_repeats"] > 0]
     if measured.empty:
         return draw_empty_figure(f"No run has completed with a rate; {SEE_GRID}.")
-    measured = measured.assign(series=name_series(measured))
+    measured = leave_out_repeated(measured.assign(series=name_series(measured)))
     bounds = add_series(ceilings, measured)
     styles = choose_styles(measured["series"])
     panels = list_panels(measured)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.rows import is_real, name_real_run, name_series
+from howmanygpus.report.rows import is_real, leave_out_repeated, name_real_run, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
@@ -63,7 +63,7 @@ def draw(
     summary["is_strong"] = summary["scaling_mode"] == "strong"
     summary = summary.sort_values(["threshold", "is_strong", "fixed_batch_size"], kind="stable")
     summary["series"] = name_series(summary, runs)
-    summary = leave_out_repeated(summary)
+    summary = leave_out_repeated(summary, "threshold")
     styles = choose_styles(summary["series"])
     metric, beside = name_metric(summary["metric"].iloc[0]), describe_guess(summary)
     reached = summary.groupby(["curve", "threshold"])["time_s_median"].transform("min") < np.inf
@@ -88,14 +88,6 @@ def draw(
         draw_panel(panel, drawn, styles, top)
     note_unreached(axes, shown, summary[~reached], metric)
     return figure
-
-
-def leave_out_repeated(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows without those of a curve on one device count that a curve on several shows, too."""
-    own = ["series", "num_nodes", "num_gpus", "per_device_batch_size", "threshold"]
-    is_single = summary.groupby("curve")["num_gpus"].transform("nunique") == 1
-    shown = pd.MultiIndex.from_frame(summary.loc[~is_single, own])
-    return summary[~(is_single & pd.MultiIndex.from_frame(summary[own]).isin(shown))]
 
 
 @dataclass(frozen=True)
