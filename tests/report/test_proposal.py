@@ -20,7 +20,7 @@ RATES = {1: 100.0, 2: 190.0, 4: 340.0, 8: 400.0}
 CONFIG = {"cases": 10, "epochs": 3, "warmup_steps": 5}
 
 
-def make_facts(rates, **changes):
+def make_facts(rates, more_rows=(), **changes):
     rows = [
         {"framework": "horovod_a", "num_gpus": count, "images_per_s": rate * scatter, "wall_time_s": 3600 / rate * 100}
         | changes
@@ -28,7 +28,7 @@ def make_facts(rates, **changes):
         for count, rate in rates.items()
         for scatter in (0.99, 1.0, 1.01)
     ]
-    runs, evaluations = make_runs(*rows)
+    runs, evaluations = make_runs(*rows, *(rows[-1] | more for more in more_rows))
     times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": [0.9]})
     used = runs[list(IDENTITY)].assign(utilisation_frac=0.8, memory_gib_highest=1.5)
     used = used.reindex(columns=list(UTILISATION))
@@ -52,6 +52,16 @@ def test_efficiency_and_doublings_pass_or_fail(facts):
     passed = [(row["num_gpus"], row["has_efficiency"], row["has_gain"]) for row in curve["rows"]]
     assert passed == [(1, None, None), (2, True, True), (4, True, True), (8, False, False)]
     assert facts["configuration"]["num_gpus"] == 4
+
+
+@pytest.mark.parametrize(("factor", "nodes"), [(1.5, [1, 2, 2]), (0.5, [1, 1, 1])])
+def test_devices_on_one_node_and_on_two_are_one_row_of_the_curve(factor, nodes):
+    spread = {"placement": "2 nodes", "num_nodes": 2}
+    more = [spread | {"num_gpus": count, "images_per_s": factor * RATES[count]} for count in (2, 4)]
+    more = [row | {"train_s": 1000 / row["images_per_s"]} for row in more]
+    facts = make_facts({count: RATES[count] for count in (1, 2, 4)}, more, placement="1 node", num_nodes=1)
+    rows = [(row["num_gpus"], row["num_nodes"]) for curve in facts["curves"] for row in curve["rows"]]
+    assert facts["configuration"]["num_nodes"] == nodes[-1] and rows == list(zip([1, 2, 4], nodes, strict=True))
 
 
 def test_node_hours_are_cases_times_nodes_times_wall_time(facts):

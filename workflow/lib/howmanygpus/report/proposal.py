@@ -23,7 +23,6 @@ from howmanygpus.report.tables.scaling import MODES, is_baseline
 EFFICIENCY = 0.75
 """Least parallel efficiency that centres accept; CSC's example is a speed-up of 1.5 for each doubling."""
 DOUBLING = 1.5
-SERIES = ["framework", "variant", "input", "precision", "device", "placement"]
 COLOUR = "#0072B2"
 
 Facts = dict[str, Any]
@@ -50,7 +49,7 @@ def collect(
             break
         rows = known[(known["scaling_mode"] == mode) & _is_series(known, chosen)]
         fixed = _choose_curve(rows, chosen)
-        rows = rows[rows["fixed_batch_size"] == fixed].sort_values("num_gpus")
+        rows = _choose_nodes(rows[rows["fixed_batch_size"] == fixed], chosen)
         if len(rows):
             curves.append(
                 {"mode": mode, "fixed_batch_size": int(fixed), "rows": _describe_rows(rows, own, config["cases"])}
@@ -79,6 +78,13 @@ def collect(
 def _is_series(table: pd.DataFrame, chosen: Facts) -> pd.Series:
     names = ("framework", "variant", "input", "precision", "device")
     return (table[list(names)] == [chosen[name] for name in names]).all(axis=1)
+
+
+def _choose_nodes(rows: pd.DataFrame, chosen: Facts) -> pd.DataFrame:
+    """Return one row for each device count: on as many nodes as the configuration, else on the fewest."""
+    order = rows.assign(is_other=rows["num_nodes"] != chosen["num_nodes"])
+    order = order.sort_values(["num_gpus", "is_other", "num_nodes"])
+    return rows.loc[order.drop_duplicates("num_gpus").index]
 
 
 def _choose_curve(rows: pd.DataFrame, chosen: Facts) -> float:
