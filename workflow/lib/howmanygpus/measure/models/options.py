@@ -3,6 +3,16 @@
 from typing import Any
 
 
+def integer(description: str, minimum: int, maximum: int, *, default: int) -> dict[str, Any]:
+    """Return the rule of a whole number, for OPTIONS in a model's parameters.py."""
+    return {"description": description, "type": "integer", "minimum": minimum, "maximum": maximum, "default": default}
+
+
+def fraction(description: str, *, default: float) -> dict[str, Any]:
+    """Return the rule of a number from 0 to less than 1."""
+    return {"description": description, "type": "number", "minimum": 0, "exclusiveMaximum": 1, "default": default}
+
+
 def fill_options(rules: dict[str, dict], given: dict[str, Any]) -> dict[str, Any]:
     """Return the value of every option of a model. rules: OPTIONS in the model's parameters.py.
 

@@ -4,30 +4,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from howmanygpus.measure.models.initialization import Draw, constant, he_normal
-from howmanygpus.measure.models.options import fill_options
+from howmanygpus.measure.models.options import fill_options, fraction, integer
 
 OPTIONS = {
-    "width": {
-        "description": "Channels of the first convolution; the others have 3, 6, 4 and 4 times as many.",
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 1024,
-        "default": 64,
-    },
-    "kernel": {
-        "description": "Height and width of the first convolution, in pixels.",
-        "type": "integer",
-        "minimum": 3,
-        "maximum": 11,
-        "default": 11,
-    },
-    "stride": {
-        "description": "Stride of the first convolution.",
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 4,
-        "default": 4,
-    },
+    "width": integer(
+        "Channels of the first convolution; the others have 3, 6, 4 and 4 times as many.", 1, 1024, default=64
+    ),
+    "kernel": integer("Height and width of the first convolution, in pixels.", 3, 11, default=11),
+    "stride": integer("Stride of the first convolution.", 1, 4, default=4),
     "poolings": {
         "description": "Convolutions, by their numbers from 1, that a maximum over 3x3 pixels follows.",
         "type": "array",
@@ -36,20 +20,8 @@ OPTIONS = {
         "maxItems": 5,
         "default": [1, 2, 5],
     },
-    "hidden": {
-        "description": "Units of the first and of the second dense layer.",
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 16384,
-        "default": 4096,
-    },
-    "dropout": {
-        "description": "Fraction of the units before these two layers that is dropped in training.",
-        "type": "number",
-        "minimum": 0,
-        "exclusiveMaximum": 1,
-        "default": 0.5,
-    },
+    "hidden": integer("Units of the first and of the second dense layer.", 1, 16384, default=4096),
+    "dropout": fraction("Fraction of the units before these two layers that is dropped in training.", default=0.5),
 }
 STEM_PADDING = 2
 POOLING_SIZE = 3

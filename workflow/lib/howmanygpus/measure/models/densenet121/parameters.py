@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from howmanygpus.measure.models.initialization import Draw, batchnorm, constant, he_normal
-from howmanygpus.measure.models.options import fill_options
+from howmanygpus.measure.models.options import fill_options, integer
 
 OPTIONS = {
     "blocks": {
@@ -16,20 +16,8 @@ OPTIONS = {
         "maxItems": 6,
         "default": [6, 12, 24, 16],
     },
-    "growth": {
-        "description": "Channels that each layer appends.",
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 1024,
-        "default": 32,
-    },
-    "width": {
-        "description": "Channels of the stem.",
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 1024,
-        "default": 64,
-    },
+    "growth": integer("Channels that each layer appends.", 1, 1024, default=32),
+    "width": integer("Channels of the stem.", 1, 1024, default=64),
 }
 BATCHNORM = {"epsilon": 1e-5, "momentum": 0.9}
 """momentum: weight of the old running statistic; PyTorch's `momentum` is one minus this."""

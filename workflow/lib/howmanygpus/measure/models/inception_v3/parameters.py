@@ -2,6 +2,7 @@
 
 from howmanygpus.measure.models.inception_v3.layout import lay_out
 from howmanygpus.measure.models.initialization import Draw, batchnorm, constant, he_normal
+from howmanygpus.measure.models.options import fraction, integer
 
 OPTIONS: dict[str, dict] = {
     "blocks": {
@@ -12,25 +13,18 @@ OPTIONS: dict[str, dict] = {
         "maxItems": 3,
         "default": [3, 4, 2],
     },
-    "width": {
-        "description": "Channels of which all convolutions have a multiple, such as 2 in the stem and 20 at the end.",
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 256,
-        "default": 16,
-    },
+    "width": integer(
+        "Channels of which all convolutions have a multiple, such as 2 in the stem and 20 at the end.",
+        1,
+        256,
+        default=16,
+    ),
     "stem": {
         "description": "`small` keeps the size of the images; `full` makes 35x35 pixels of 299x299.",
         "enum": ["full", "small"],
         "default": "full",
     },
-    "dropout": {
-        "description": "Fraction of the units before the last layer that is dropped in training.",
-        "type": "number",
-        "minimum": 0,
-        "exclusiveMaximum": 1,
-        "default": 0.5,
-    },
+    "dropout": fraction("Fraction of the units before the last layer that is dropped in training.", default=0.5),
 }
 
 

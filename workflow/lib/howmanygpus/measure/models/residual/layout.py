@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from howmanygpus.measure.models.initialization import Draw, batchnorm, constant, he_normal
-from howmanygpus.measure.models.options import fill_options
+from howmanygpus.measure.models.options import fill_options, integer
 
 BATCHNORM = {"epsilon": 1e-5, "momentum": 0.9}
 """momentum: weight of the old running statistic; PyTorch's `momentum` is one minus this."""
@@ -66,13 +66,12 @@ def make_options(blocks: list[int]) -> dict[str, dict]:
             "maxItems": 6,
             "default": blocks,
         },
-        "width": {
-            "description": "Channels of the stem and of the first stage's 3x3 convolutions; they double at each stage.",
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 1024,
-            "default": 64,
-        },
+        "width": integer(
+            "Channels of the stem and of the first stage's 3x3 convolutions; they double at each stage.",
+            1,
+            1024,
+            default=64,
+        ),
     }
 
 

@@ -3,23 +3,13 @@
 from typing import NamedTuple
 
 from howmanygpus.measure.models.initialization import Draw, batchnorm, constant, he_normal
-from howmanygpus.measure.models.options import fill_options
+from howmanygpus.measure.models.options import fill_options, integer
 
 OPTIONS = {
-    "blocks": {
-        "description": "Residual blocks of each of the three stages; n blocks make 6 n + 2 layers.",
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 200,
-        "default": 7,
-    },
-    "width": {
-        "description": "Channels of the first stage; each later stage has twice as many as the one before.",
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 1024,
-        "default": 16,
-    },
+    "blocks": integer("Residual blocks of each of the three stages; n blocks make 6 n + 2 layers.", 1, 200, default=7),
+    "width": integer(
+        "Channels of the first stage; each later stage has twice as many as the one before.", 1, 1024, default=16
+    ),
 }
 STAGES = 3
 BATCHNORM = {"epsilon": 1e-5, "momentum": 0.9}

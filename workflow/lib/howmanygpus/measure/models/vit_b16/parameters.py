@@ -6,44 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from howmanygpus.measure.models.initialization import Draw, constant
-from howmanygpus.measure.models.options import fill_options
+from howmanygpus.measure.models.options import fill_options, integer
 
 OPTIONS = {
-    "patch": {
-        "description": "Height and width of a patch, in pixels.",
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 64,
-        "default": 16,
-    },
-    "depth": {
-        "description": "Number of blocks.",
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 100,
-        "default": 12,
-    },
-    "heads": {
-        "description": "Heads of the attention.",
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 64,
-        "default": 12,
-    },
-    "head_width": {
-        "description": "Units of each head; a token has as many as all heads together.",
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 256,
-        "default": 64,
-    },
-    "mlp": {
-        "description": "Units between the two dense layers of a block.",
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 16384,
-        "default": 3072,
-    },
+    "patch": integer("Height and width of a patch, in pixels.", 1, 64, default=16),
+    "depth": integer("Number of blocks.", 1, 100, default=12),
+    "heads": integer("Heads of the attention.", 1, 64, default=12),
+    "head_width": integer("Units of each head; a token has as many as all heads together.", 1, 256, default=64),
+    "mlp": integer("Units between the two dense layers of a block.", 1, 16384, default=3072),
 }
 LAYERNORM = {"epsilon": 1e-6}
 POSITION_DEVIATION = 0.02
