@@ -5,7 +5,7 @@ BatchNormalization is local to each process; evaluation uses the mean of the pro
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import chainer
@@ -15,13 +15,14 @@ from chainermn.extensions import AllreducePersistent
 
 from howmanygpus.measure.frameworks.chainer.batch import Batch, Copier
 from howmanygpus.measure.frameworks.chainer.family import Network, Optimizer, apply_tier, require_cudnn
-from howmanygpus.measure.frameworks.chainer.gradient_noise import measure_norms
 from howmanygpus.measure.frameworks.chainer.losses import build_loss
 from howmanygpus.measure.frameworks.chainer.settings import describe_settings
 from howmanygpus.measure.host.processes import bind_to_device_cores
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.loop.backend import StepwiseBackend
 from howmanygpus.measure.spec import RunSpec
+
+Saved = list[tuple[chainer.Link, str, Any]]
 
 
 class ChainerMn(StepwiseBackend):
@@ -167,6 +168,57 @@ class ChainerMn(StepwiseBackend):
         if not self.is_cuda:
             return None
         return chainer.backends.cuda.cupy.cuda.runtime.getDeviceProperties(self.device.device.id)["name"].decode()
+
+
+def measure_norms(
+    network: chainer.Chain,
+    loss_function: Callable[..., chainer.Variable],
+    parts: Iterable[tuple[Any, Any]],
+    sum_over_ranks: Callable[[np.ndarray], np.ndarray],
+) -> tuple[float, float]:
+    """Return the mean squared norm of the parts' gradients, and the squared norm of their mean.
+
+    Nothing is exchanged while the gradients are computed. Running statistics are restored, and each step of the
+    training clears the gradients before it computes its own.
+
+    parts: (images, targets) of this process, of equal size. sum_over_ranks: adds an array over all processes.
+    """
+    norms, saved = list[float](), save_state(network)
+    total: Any = 0.0  # an array from the first part on
+    for images, targets in parts:
+        network.cleargrads()
+        loss_function(network(images), targets).backward()
+        gradient = join_gradients(network)
+        norms.append(float((gradient.astype(np.float64) ** 2).sum()))
+        total = total + gradient
+    network.cleargrads()
+    restore_state(saved)
+    sum_of_norms, count = sum_over_ranks(np.array([sum(norms), len(norms)]))
+    mean = sum_over_ranks(chainer.backends.cuda.to_cpu(total)).astype(np.float64) / count
+    return float(sum_of_norms / count), float(np.square(mean).sum())
+
+
+def join_gradients(network: chainer.Chain) -> Any:
+    """Return all gradients as one vector, in the order of the parameters' names; zero if a parameter has none."""
+    parameters = [parameter for _, parameter in sorted(network.namedparams())]
+    xp = chainer.backend.get_array_module(parameters[0].array)
+    gradients = [each.grad if each.grad is not None else xp.zeros_like(each.array) for each in parameters]
+    return xp.concatenate([gradient.ravel() for gradient in gradients])
+
+
+def save_state(network: chainer.Chain) -> Saved:
+    """Return copies of what links keep besides parameters, such as running statistics."""
+    links = [link for _, link in sorted(network.namedlinks())]
+    kept = [(link, name, getattr(link, name)) for link in links for name in sorted(link._persistent)]
+    return [(link, name, value.copy() if hasattr(value, "copy") else value) for link, name, value in kept]
+
+
+def restore_state(saved: Saved) -> None:
+    for link, name, value in saved:
+        if hasattr(value, "copy"):
+            getattr(link, name)[...] = value
+        else:
+            setattr(link, name, value)
 
 
 BACKEND = ChainerMn

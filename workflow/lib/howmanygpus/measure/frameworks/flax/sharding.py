@@ -6,7 +6,7 @@ BatchNorm is local to each device, which keeps its own running statistics; evalu
 
 import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import jax
@@ -17,7 +17,6 @@ from flax import nnx
 from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from howmanygpus.measure.frameworks.flax.accumulation import accumulate
 from howmanygpus.measure.frameworks.flax.family import (
     build_network,
     build_optimizer,
@@ -237,6 +236,27 @@ class JaxSharding(StepwiseBackend):
 
     def device_model(self) -> str | None:
         return None if self.devices[0].platform == "cpu" else self.devices[0].device_kind
+
+
+def accumulate(differentiate: Callable, parameters: nnx.State, count: int) -> Callable:
+    """Return a function like `differentiate` that takes `count` parts of its batch one after the other.
+
+    differentiate: maps (statistics, images, labels) of one device to ((loss, new statistics), gradients).
+    """
+
+    def add_part(carried, part):
+        losses, gradients, statistics = carried
+        (loss, statistics), added = differentiate(statistics, *part)
+        return (losses + loss, jax.tree.map(jnp.add, gradients, added), statistics), None
+
+    def differentiate_all(statistics, images, labels):
+        parts = [array.reshape(count, -1, *array.shape[1:]) for array in (images, labels)]
+        nothing = jnp.zeros(()), jax.tree.map(jnp.zeros_like, parameters)
+        losses, gradients = jax.lax.pcast(nothing, DEVICE_AXIS, to="varying")
+        (losses, gradients, statistics), _ = jax.lax.scan(add_part, (losses, gradients, statistics), parts)
+        return (losses / count, statistics), jax.tree.map(lambda total: total / count, gradients)
+
+    return differentiate_all
 
 
 def set_up_devices(spec: RunSpec) -> list[jax.Device]:
