@@ -1,7 +1,6 @@
 """Check a user's own model in its framework's environment, and store the initial weights that all strategies share."""
 
 import argparse
-import importlib
 import json
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from howmanygpus.files import atomic_path, sha256_of_file, write_json_atomic
-from howmanygpus.measure.models.own import OwnModelError
+from howmanygpus.measure.models.own import OwnModelError, import_own_models
 
 
 def check_finite(path: str, weights: dict[str, np.ndarray]) -> None:
@@ -28,7 +27,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--weights", type=Path, required=True, help="safetensors file to write, with a .json beside it")
     arguments = parser.parse_args()
-    family = importlib.import_module(f"howmanygpus.measure.frameworks.{arguments.family}.own_model")
+    family = import_own_models(arguments.family)
     model = (arguments.model_file, tuple(arguments.image_shape), arguments.num_classes)
     try:
         weights, draws = family.initialize(*model, arguments.seed, arguments.options)

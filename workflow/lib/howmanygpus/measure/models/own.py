@@ -67,6 +67,11 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def import_own_models(family: str) -> ModuleType:
+    """Return a family's module for models in one file, imported by name so that changing it reruns only such models."""
+    return importlib.import_module(f"howmanygpus.measure.frameworks.{family}.own_model")
+
+
 PACKAGE = "howmanygpus.measure.models"
 
 

@@ -2,7 +2,6 @@
 
 import functools
 import importlib
-from types import ModuleType
 
 import jax
 import jax.numpy as jnp
@@ -13,15 +12,11 @@ from flax import nnx
 from howmanygpus.measure.frameworks.flax.layers.context import LayerContext
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.models.initialization import is_decayed
+from howmanygpus.measure.models.own import import_own_models
 from howmanygpus.measure.spec import OptimizerSpec, RunSpec
 
 MATMUL_PRECISIONS = {"fp32": "highest", "tf32": "tensorfloat32", "bf16": "default"}
 """Without a precision XLA computes float32 in TF32 on GPUs that have it."""
-
-
-def import_own_models() -> ModuleType:
-    """Return the module that builds users' own models, imported by name so that changing it reruns only such models."""
-    return importlib.import_module("howmanygpus.measure.frameworks.flax.own_model")
 
 
 class Network(nnx.Module):
@@ -30,7 +25,7 @@ class Network(nnx.Module):
     def __init__(self, spec: RunSpec, data: PreparedData):
         self.is_own = spec.model_file is not None
         if self.is_own:
-            self.own = import_own_models().build_for_run(spec, data.image_shape, data.num_classes)
+            self.own = import_own_models("flax").build_for_run(spec, data.image_shape, data.num_classes)
         else:
             dtype = jnp.bfloat16 if spec.precision == "bf16" else jnp.float32
             build = importlib.import_module(f"howmanygpus.measure.models.{spec.model}.flax").build
@@ -70,7 +65,7 @@ def canonical_names(state: nnx.State) -> dict[tuple, str]:
     """Return the canonical name of every variable of a whole model, by its path ("model", layer, variable)."""
     paths = [path for path, _ in nnx.to_flat_state(state)]
     if paths and paths[0][0] == "own":
-        return import_own_models().canonical_names(state)
+        return import_own_models("flax").canonical_names(state)
     norms = {path[:-1] for path in paths if path[-1] == "scale"}
     roles = {"bias": "offset", "var": "variance"}
     return {path: f"{path[-2]}.{roles.get(path[-1], path[-1]) if path[:-1] in norms else path[-1]}" for path in paths}

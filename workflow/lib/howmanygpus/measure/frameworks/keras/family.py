@@ -4,7 +4,6 @@ import functools
 import importlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import ModuleType
 
 import keras
 import numpy as np
@@ -22,6 +21,7 @@ from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.loop.backend import Backend, UnsupportedError
 from howmanygpus.measure.loss_scaling import LossScale
 from howmanygpus.measure.models.initialization import is_decayed
+from howmanygpus.measure.models.own import import_own_models
 from howmanygpus.measure.spec import RunSpec
 
 VARIABLE_NAMES = {
@@ -52,18 +52,13 @@ def set_precision(spec: RunSpec) -> None:
     keras.config.set_dtype_policy(POLICIES.get(spec.precision, "float32"))
 
 
-def import_own_models() -> ModuleType:
-    """Return the module that builds users' own models, imported by name so that changing it reruns only such models."""
-    return importlib.import_module("howmanygpus.measure.frameworks.keras.own_model")
-
-
 def build_network(spec: RunSpec, data: PreparedData) -> keras.Model:
     """Build a model from uint8 images (batch, height, width, channels), normalised on the device, to float32 logits."""
     inputs = keras.Input(data.image_shape, dtype="uint8")
     variance = np.square(np.asarray(data.channel_std, np.float32))
     x = layers.Normalization(mean=data.channel_mean, variance=variance, dtype="float32")(inputs)
     if spec.model_file:
-        logits = import_own_models().build_for_run(spec, x, data.num_classes)
+        logits = import_own_models("keras").build_for_run(spec, x, data.num_classes)
     else:
         build = importlib.import_module(f"howmanygpus.measure.models.{spec.model}.keras").build
         context = LayerContext(spec.batchnorm, spec.seed, inputs, spec.eval_batchnorm)
@@ -74,7 +69,7 @@ def build_network(spec: RunSpec, data: PreparedData) -> keras.Model:
 def map_variables(model: keras.Model) -> dict[str, keras.Variable]:
     """Return the model's variables by canonical name. A user's own model is a model within the model."""
     if own := [layer for layer in model.layers if isinstance(layer, keras.Model)]:
-        return import_own_models().map_variables(own[0])
+        return import_own_models("keras").map_variables(own[0])
     canonical = {keras_name: name for name, keras_name in VARIABLE_NAMES.items()}
     return {
         f"{layer.name}.{canonical[variable.name]}": variable

@@ -4,7 +4,6 @@ import importlib
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from types import ModuleType
 
 import numpy as np
 import torch
@@ -22,6 +21,7 @@ from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.loop.backend import StepwiseBackend, UnsupportedError
 from howmanygpus.measure.loss_scaling import LossScale
 from howmanygpus.measure.models.initialization import is_decayed
+from howmanygpus.measure.models.own import import_own_models
 from howmanygpus.measure.spec import RunSpec
 
 BATCHNORM_NAMES = {"scale": "weight", "offset": "bias", "mean": "running_mean", "variance": "running_var"}
@@ -105,14 +105,6 @@ def set_precision(spec: RunSpec, device: torch.device) -> None:
     torch.backends.cudnn.allow_tf32 = spec.precision == "tf32"
 
 
-def import_own_models() -> ModuleType:
-    """Return the module that reads and writes the weights of users' models, whose arrays have names of their own.
-
-    It is imported by name, so that changing it reruns only such models.
-    """
-    return importlib.import_module("howmanygpus.measure.frameworks.torch.own_model")
-
-
 class Network(nn.Module):
     """A model and, before it, the normalisation of its uint8 images, which happens on the device."""
 
@@ -121,7 +113,7 @@ class Network(nn.Module):
         self.precision = spec.precision
         self.memory_format = torch.channels_last if spec.tier == "best" else torch.contiguous_format
         if spec.model_file:
-            self.model = import_own_models().build_for_run(spec, data.image_shape, data.num_classes)
+            self.model = import_own_models("torch").build_for_run(spec, data.image_shape, data.num_classes)
         else:
             build = importlib.import_module(f"howmanygpus.measure.models.{spec.model}.torch").build
             context = LayerContext(spec.batchnorm, spec.seed, spec.eval_batchnorm)
@@ -162,7 +154,7 @@ class TorchBackend(StepwiseBackend):
             torch.cuda.set_device(self.device)
         set_precision(spec, self.device)
         network = Network(spec, data)
-        self._weights_of = import_own_models() if spec.model_file else sys.modules[__name__]
+        self._weights_of = import_own_models("torch") if spec.model_file else sys.modules[__name__]
         self._weights_of.load_weights(network.model, weights)
         self.model, self._weight_names = network.model, list(weights)
         self.network = self.own_network = apply_tier(network.to(self.device), spec, self.compile_mode)
