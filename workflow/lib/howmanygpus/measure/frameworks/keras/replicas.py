@@ -7,7 +7,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from howmanygpus.measure.frameworks.keras.copying import Copier
 from howmanygpus.measure.frameworks.keras.family import KerasBackend, build_optimizer, list_batchnorms, map_variables
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.loop.backend import UnsupportedError
@@ -40,32 +39,6 @@ def mirror(devices: tuple[str, ...]) -> tf.distribute.Strategy:
     A second strategy would number its collectives as the first does, and TensorFlow would mix them up.
     """
     return tf.distribute.MirroredStrategy(list(devices))
-
-
-def put_on_replicas(strategy: tf.distribute.Strategy, array: np.ndarray, copier: Copier):
-    """Put equal parts of an array on the devices of this process's replicas, as a value that strategy.run accepts."""
-    devices = strategy.extended.worker_devices
-    parts = np.split(array, len(devices))
-
-    def put(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
-        local = context.replica_id_in_sync_group % len(devices)
-        return copier.put(parts[local], devices[local])
-
-    return strategy.experimental_distribute_values_from_function(put)
-
-
-def unite_statistics(strategy: tf.distribute.Strategy, model: keras.Model, of_first: bool) -> None:
-    """Give every replica the mean of all running statistics, or those of the first replica.
-
-    In Keras 3 each replica keeps its own, so each part of a batch is evaluated with different ones, and only those of
-    the first replica are saved.
-    """
-    if strategy.num_replicas_in_sync == 1:
-        return
-    for layer in list_batchnorms(model):
-        for statistic in (layer.moving_mean, layer.moving_variance):
-            replicas = strategy.experimental_local_results(statistic.value)[: 1 if of_first else None]
-            statistic.assign(tf.add_n([tf.identity(replica) for replica in replicas]) / len(replicas))
 
 
 def without_exchange(optimizer_class: type) -> type:
@@ -104,7 +77,18 @@ class MirroredBackend(KerasBackend):
         """Called in the strategy's scope, once the model has its weights."""
 
     def prepare_evaluation(self) -> None:
-        unite_statistics(self.strategy, self.model, self.spec.eval_batchnorm == "first")
+        """Give every replica the mean of all running statistics, or those of the first replica.
+
+        In Keras 3 each replica keeps its own, so each part of a batch is evaluated with different ones, and only those
+        of the first replica are saved.
+        """
+        if self.strategy.num_replicas_in_sync == 1:
+            return
+        num_united = 1 if self.spec.eval_batchnorm == "first" else None
+        for layer in list_batchnorms(self.model):
+            for statistic in (layer.moving_mean, layer.moving_variance):
+                replicas = self.replicas_of(statistic.value)[:num_united]
+                statistic.assign(tf.add_n([tf.identity(replica) for replica in replicas]) / len(replicas))
 
     def settings(self) -> dict[str, str]:
         return super().settings() | {"exchange": self._describe_exchange()}
@@ -132,7 +116,15 @@ class MirroredBackend(KerasBackend):
         return self._put_on_replicas(images)
 
     def _put_on_replicas(self, array: np.ndarray):
-        return put_on_replicas(self.strategy, array, self.copier)
+        """Put equal parts of an array on the devices of this process's replicas, as a value for strategy.run."""
+        devices = self.strategy.extended.worker_devices
+        parts = np.split(array, len(devices))
+
+        def put(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
+            local = context.replica_id_in_sync_group % len(devices)
+            return self.copier.put(parts[local], devices[local])
+
+        return self.strategy.experimental_distribute_values_from_function(put)
 
     def predict(self, batch) -> np.ndarray:
         if self.spec.eval_devices == "first":
