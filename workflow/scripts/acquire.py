@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.prepare.acquire.acquiring import acquire
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
+from howmanygpus.prepare.acquire.extracting import acquire
 from howmanygpus.prepare.listing import resolve_acquisition
 
 

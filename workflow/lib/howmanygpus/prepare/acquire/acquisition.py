@@ -73,8 +73,11 @@ def read_downloads(given) -> tuple[Download, ...]:
     return tuple(_read_download(entry) for entry in given)
 
 
-def acquire_downloads(folder: str | None, downloads: list | None) -> Acquisition | None:
-    """Return the acquisition for either `folder` or `downloads`; None for `folder`. Raises OptionError."""
+def acquire_downloads(folder: str | None = None, downloads: list | None = None, **options) -> Acquisition | None:
+    """Return the acquisition for either `folder` or `downloads`; None for `folder`. Raises OptionError.
+
+    options: other options of a source, which change nothing of what is fetched.
+    """
     if (folder is None) == (downloads is None):
         problem = "is given together with downloads" if folder else "is not given, nor are downloads"
         raise OptionError("folder", folder, problem, "give the folder of the images, or the archives to fetch")

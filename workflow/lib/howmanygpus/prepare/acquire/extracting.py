@@ -1,5 +1,6 @@
 """
-Extract archives that may be hostile: only plain files below one folder, with limits on their number and their bytes.
+Fetch archives and extract them. They may be hostile: only plain files below one folder are extracted, with limits on
+their number and their bytes.
 
 `tarfile` (with its filter `data`) and `zipfile` write the files. This module limits what they read and write, and
 refuses what they would silently rename, overwrite or extract as a link.
@@ -18,7 +19,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from howmanygpus.files import atomic_folder, remove_leftovers
-from howmanygpus.prepare.acquire.acquisition import AcquisitionError
+from howmanygpus.prepare.acquire.acquisition import Acquisition, AcquisitionError
+from howmanygpus.prepare.acquire.downloading import fetch
 
 BLOCK_BYTES = 2**20
 MAX_MEMBERS = 2_000_000
@@ -31,6 +33,17 @@ LIBRARY_ERRORS = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAErr
 DAMAGED = (*LIBRARY_ERRORS, EOFError, NotImplementedError, OSError, RecursionError)
 """Exceptions that damaged archives cause. zipfile raises NotImplementedError if a damaged header names an unknown
 compression, and tarfile recurses from each extended header to the next."""
+
+
+def acquire(acquisition: Acquisition, downloads: Path, folder: Path) -> dict:
+    """Fetch archives into `downloads`, where they stay, extract all into `folder`, and return a record.
+
+    Raises AcquisitionError.
+    """
+    fetched = [fetch(download, downloads / download.folder) for download in acquisition.downloads]
+    archives = [*fetched, *acquisition.archives]
+    num_files, num_bytes = extract_all(archives, folder, acquisition.most_bytes)
+    return {"archives": [path.name for path in archives], "files": num_files, "bytes": num_bytes}
 
 
 def extract_all(archives: list[Path], folder: Path, most_bytes: int) -> tuple[int, int]:

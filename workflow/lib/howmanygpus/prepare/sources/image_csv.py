@@ -28,7 +28,7 @@ and the options of prepare/options.py.
 
 from pathlib import Path
 
-from howmanygpus.prepare.acquire.acquisition import Acquisition, acquire_downloads
+from howmanygpus.prepare.acquire.acquisition import acquire_downloads
 from howmanygpus.prepare.labels.rows import (
     LabelParser,
     LabelTable,
@@ -43,10 +43,7 @@ from howmanygpus.prepare.options import Preparation
 from howmanygpus.prepare.sources import Entry, Listing, OptionError, shorten_list
 
 PREPARATION = Preparation()
-
-
-def acquire(folder: str | None = None, downloads: list | None = None, **options) -> Acquisition | None:
-    return acquire_downloads(folder, downloads)
+acquire = acquire_downloads
 
 
 def list_images(

@@ -19,7 +19,7 @@ and the options of prepare/options.py.
 import posixpath
 from pathlib import Path, PurePosixPath
 
-from howmanygpus.prepare.acquire.acquisition import Acquisition, acquire_downloads
+from howmanygpus.prepare.acquire.acquisition import acquire_downloads
 from howmanygpus.prepare.labels.folders import (
     CLASSES_REMEDY,
     Tree,
@@ -37,10 +37,7 @@ from howmanygpus.prepare.options import Preparation
 from howmanygpus.prepare.sources import Entry, Listing, OptionError, check_folder
 
 PREPARATION = Preparation()
-
-
-def acquire(folder: str | None = None, downloads: list | None = None, **options) -> Acquisition | None:
-    return acquire_downloads(folder, downloads)
+acquire = acquire_downloads
 
 
 def list_images(
