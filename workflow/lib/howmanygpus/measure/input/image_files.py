@@ -68,7 +68,8 @@ class ImageFiles:
             for i in range(start, stop):
                 images[i] = self._decode(self.path(indices[i]))
 
-        fill_in_threads(fill, len(indices), self._num_threads)
+        for future in start_in_threads(fill, len(indices), self._num_threads, self._num_threads):
+            future.result()
         return images
 
     def _decode(self, path: str) -> np.ndarray:
@@ -96,15 +97,6 @@ def read_jpeg(path: str, channels: int) -> np.ndarray | None:
         return simplejpeg.decode_jpeg(content, "GRAY" if channels == 1 else "RGB")
     except ValueError:
         return None
-
-
-def fill_in_threads(fill: Callable[[int, int], None], count: int, num_threads: int) -> None:
-    """Call fill(start, stop) for num_threads equal parts of range(count), each in a thread of its own.
-
-    A single part runs in the calling thread. An exception of any part is raised.
-    """
-    for future in start_in_threads(fill, count, num_threads, num_threads):
-        future.result()
 
 
 def start_in_threads(
