@@ -69,12 +69,9 @@ def run_loop(tmp_path, backend=None, num_test=13, **changes):
     num_steps = spec.steps or spec.epochs * 10
     events = EventLog(tmp_path / "events.jsonl", started_at=0.0)
     loop = TrainingLoop(spec, data, backend, np.arange(num_steps, dtype=np.float32), events, clock=backend.clock)
-    try:
-        with loop:
-            backend.train(loop)
-    finally:
-        events.close()
-        lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    with loop:
+        backend.train(loop)
+    lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     return loop, [line for line in lines if line["event"] == "window"], [x for x in lines if x["event"] == "evaluation"]
 
 

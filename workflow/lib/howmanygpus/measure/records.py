@@ -37,9 +37,6 @@ class EventLog:
         self._file.write(json.dumps(line, allow_nan=False) + "\n")
         self._file.flush()
 
-    def close(self) -> None:
-        self._file.close()
-
 
 class AttemptFolder:
     """The folder in which one attempt writes until it is done; no other attempt writes there."""
