@@ -14,6 +14,7 @@ from howmanygpus.files import sha256_of_file
 from howmanygpus.measure.models.initialization import is_trainable
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError, Download
 from howmanygpus.prepare.acquire.downloading import PAUSE_S, fetch
+from howmanygpus.prepare.sources import shorten_list
 
 ADDRESS = "https://download.pytorch.org/models"
 TIMEOUT_S = 20.0
@@ -63,8 +64,6 @@ def count_gradient_bytes(weights: dict[str, np.ndarray]) -> int:
 
 HEAD = ("dense.kernel", "dense.bias")
 """The last layer of every network of the workflow, whose size is the number of classes."""
-LISTED = 3
-"""Arrays that a message names."""
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -84,12 +83,12 @@ def list_new_arrays(needed: Shapes, given: Shapes) -> list[str]:
     new = head if head and (lacking == head or (other and not lacking)) else []
     rest = {name: shape for name, shape in given.items() if name not in new}
     if missing := [name for name in needed if name not in rest and name not in new]:
-        raise MisfitError(f"lacks {_list(missing)}")
+        raise MisfitError(f"lacks {shorten_list(missing)}")
     if unknown := [name for name in rest if name not in needed]:
-        raise MisfitError(f"has {_list(unknown)}, which the network lacks")
+        raise MisfitError(f"has {shorten_list(unknown)}, which the network lacks")
     if wrong := [name for name in rest if rest[name] != needed[name]]:
         shapes = [f"{name} of {_write(rest[name])}, not {_write(needed[name])}" for name in wrong]
-        raise MisfitError(f"has {_list(shapes)}")
+        raise MisfitError(f"has {shorten_list(shapes)}")
     return new
 
 
@@ -104,14 +103,10 @@ def adapt(drawn: dict[str, np.ndarray], given: dict[str, np.ndarray]) -> tuple[d
     taken = {name: given[name] for name in drawn if name not in new}
     if wrong := [name for name, array in taken.items() if array.dtype != drawn[name].dtype]:
         first = wrong[0]
-        raise MisfitError(f"has {_list(wrong)} as {taken[first].dtype}, not {drawn[first].dtype}")
+        raise MisfitError(f"has {shorten_list(wrong)} as {taken[first].dtype}, not {drawn[first].dtype}")
     if wrong := [name for name, array in taken.items() if not np.isfinite(array).all()]:
-        raise MisfitError(f"has values that are not finite in {_list(wrong)}")
+        raise MisfitError(f"has values that are not finite in {shorten_list(wrong)}")
     return {name: taken.get(name, array) for name, array in drawn.items()}, new
-
-
-def _list(names: list[str]) -> str:
-    return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
 
 
 def _write(shape: tuple[int, ...]) -> str:
