@@ -24,18 +24,8 @@ from howmanygpus.measure.models.initialization import is_decayed
 from howmanygpus.measure.models.own import import_own_models
 from howmanygpus.measure.spec import RunSpec
 
-VARIABLE_NAMES = {
-    "kernel": "kernel",
-    "bias": "bias",
-    "scale": "gamma",
-    "offset": "beta",
-    "mean": "moving_mean",
-    "variance": "moving_variance",
-    "token": "token",
-    "position": "position",
-}
-
-
+CANONICAL_NAMES = {"gamma": "scale", "beta": "offset", "moving_mean": "mean", "moving_variance": "variance"}
+"""Of the variables that Keras names otherwise."""
 POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 """Keras's names of mixed precisions, which keep variables in float32. float16 works on every device."""
 
@@ -70,9 +60,8 @@ def map_variables(model: keras.Model) -> dict[str, keras.Variable]:
     """Return the model's variables by canonical name. A user's own model is a model within the model."""
     if own := [layer for layer in model.layers if isinstance(layer, keras.Model)]:
         return import_own_models("keras").map_variables(own[0])
-    canonical = {keras_name: name for name, keras_name in VARIABLE_NAMES.items()}
     return {
-        f"{layer.name}.{canonical[variable.name]}": variable
+        f"{layer.name}.{CANONICAL_NAMES.get(variable.name, variable.name)}": variable
         for layer in model.layers
         if not isinstance(layer, layers.Normalization)
         for variable in layer.weights
