@@ -2,8 +2,9 @@
 
 from howmanygpus.config.errors import Errors
 from howmanygpus.config.schema import fill_study, study_defaults
+from howmanygpus.registry import explain_unsupported
 from howmanygpus.settings import TRAINING_KEYS
-from howmanygpus.site.machine import Machine
+from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.check_initial_weights import check_initial_weights, check_normalization
 from howmanygpus.study.check_protocols import check_evaluations, check_protocols
 from howmanygpus.study.checks import check_data, check_names, check_runs
@@ -15,8 +16,9 @@ from howmanygpus.study.initial_weights import find_start
 from howmanygpus.study.largest.resolving import normalize_max, resolve_max
 from howmanygpus.study.largest.search import Find, read_found
 from howmanygpus.study.largest.sizes import MAX
+from howmanygpus.study.loaders import explain_missing_loader
 from howmanygpus.study.networks import choose_options
-from howmanygpus.study.own.model import short_name
+from howmanygpus.study.own.model import OwnModel, short_name
 from howmanygpus.study.own.resolve import resolve_own_model
 from howmanygpus.study.protocols import complete_overrides
 from howmanygpus.study.study import Study
@@ -85,7 +87,7 @@ def make_study(
         for variant, settings in variants.items()
     }
     check_initial_weights(study)
-    study.runs = expand(study)
+    study.runs = expand(study, _explain_unsupported)
     if MAX in config["per_device_batch_size"]:
         study.largest, study.runs = resolve_max(study, find_largest)
     check_runs(study)
@@ -95,6 +97,15 @@ def make_study(
     study.controls = {run.path: control for run, control in controls.items()}
     study.runs += controls
     return study
+
+
+def _explain_unsupported(
+    study: Study, device: Device, layout: tuple[int, int], framework: str, precision: str, source: str, settings: dict
+) -> str:
+    own_model = study.own_model
+    reason = own_model.explain_unsupported(framework, precision) if isinstance(own_model, OwnModel) else ""
+    reason = reason or explain_unsupported(framework, device, precision, layout, settings)
+    return reason or explain_missing_loader(framework, source, settings)
 
 
 def _complete_settings(config: dict, overrides: dict) -> dict:
