@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from howmanygpus.files import hold_lock
-from howmanygpus.site.environments.cache import resolve_cache_root
 from howmanygpus.study.invalidation import syntax
 from howmanygpus.study.invalidation.pins import hash_pins
+from howmanygpus.surroundings.environment import resolve_cache
 from project import ROOT
 
 NUM_VERSIONS = 3
@@ -69,7 +69,7 @@ def _hash_file(path: Path) -> str:
 def keep(name: str, key: list, scratch: Path, make: Callable[[Path], None]) -> Path:
     """Return the folder that make(folder) fills, kept by everything in `key`; in CI a new one below `scratch`."""
     digest = hashlib.sha256(json.dumps([sys.version, *key]).encode()).hexdigest()[:16]
-    parent = (scratch if os.environ.get("CI") else resolve_cache_root() / "observations") / name
+    parent = (scratch if os.environ.get("CI") else resolve_cache() / "observations") / name
     folder = parent / digest
     with hold_lock(parent.with_name(f"{parent.name}.lock")):
         if not (folder / COMPLETE).exists():

@@ -15,7 +15,7 @@ from gate.faults import (
 )
 from howmanygpus.gate import allowances, task
 from howmanygpus.gate.judge import CHECKS
-from howmanygpus.study.gate_cells import describe_gating
+from howmanygpus.settings import OPTIMIZER, SETTINGS
 from project import ROOT
 
 IN_FP32 = FAULTS | FAULTS_OF_OPTIMIZERS | FAULTS_OF_PLAIN_SGD | FAULTS_OF_NUMBERS
@@ -110,6 +110,13 @@ def describe_precisions(family: str, fault: str) -> str:
     if fault not in IN_FP32:
         return ""
     return "fp32, bf16" if fault in (*IN_BF16, *FAULTS_OF_NUMBERS) and FAMILIES[family].has_bf16 else "fp32"
+
+
+def describe_gating() -> list[tuple[str, str, str]]:
+    """Return (setting, how the gate checks it, in what way or why not) of every setting of a run."""
+    named = {key: setting for key, setting in SETTINGS.items() if key != "optimizer"}
+    named |= {f"optimizer.{key}": setting for key, setting in OPTIMIZER.items()}
+    return [(key, setting.gate.by, setting.gate.how) for key, setting in named.items()]
 
 
 def render() -> str:

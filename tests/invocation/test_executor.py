@@ -20,6 +20,7 @@ from howmanygpus.invocation.failing import NOT_STARTED
 from howmanygpus.invocation.job_states import Watch
 from howmanygpus.invocation.refusals import find_refusal
 from howmanygpus.site import slurm
+from howmanygpus.site.jobs import invocations
 
 SAID = "sbatch: error: Batch job submission failed: Invalid account"
 MESSAGE = f"SLURM sbatch failed. The error message was '{SAID}\n'.\n    sbatch call:\n        sbatch --parsable 'it'.\n"
@@ -127,7 +128,7 @@ def cancelled(monkeypatch) -> list:
     """Return the list of what is cancelled. Jobs 7 and 8 of the call wait in the queue, and 9 is of another one."""
     calls: list = []
     queue = [slurm.Job(each, name=f"{name}") for each, name in (("7", "a-call"), ("8", "a-call"), ("9", "another"))]
-    monkeypatch.setattr(slurm, "list_queue", lambda states="": queue)
+    monkeypatch.setattr(invocations, "list_queue", lambda states, own: queue)
     monkeypatch.setattr(slurm, "cancel", lambda ids, only_waiting=False: calls.append((only_waiting, list(ids))))
     return calls
 

@@ -19,7 +19,7 @@ from howmanygpus.measure.launch.environment import build_environment
 from howmanygpus.measure.launch.launch import RunModule, lock_machine, lock_publishing, publish
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.spec import INDEPENDENT
-from howmanygpus.site.jobs.attempts import build_launch_command, create_attempt
+from howmanygpus.site.jobs.attempts import create_attempt, list_launch_options, read_verdict
 from howmanygpus.surroundings.version import VERSION
 from messages import says
 from records import make_run
@@ -122,8 +122,8 @@ def test_a_run_that_the_parity_gate_forbids_is_refused(tmp_path, monkeypatch, ve
     assert json.loads(attempt.spec.read_text())["study"] == "s" and attempt.path.parent == Path(
         "results/attempts/s/run"
     )
-    command = build_launch_command("python", attempt, "s/run", file, parity, 2)
-    options = dict(zip(command[3::2], command[4::2], strict=True))
+    words = list_launch_options(attempt, "s/run", 2, None, read_verdict(file, parity))
+    options = dict(zip(words[::2], words[1::2], strict=True))
     assert options["--parity"] == verdict and options["--deadline-s"] == "120"
     assert options.get("--refuse") == (f"loss: 1, allowed 0.1; see {file}" if is_refused else None)
 

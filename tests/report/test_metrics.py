@@ -13,10 +13,11 @@ from howmanygpus.measure.loop.predictions import score_single_label
 from howmanygpus.report.answer.details import describe_data
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.figures import quality_by_epoch, time_to_accuracy
-from howmanygpus.report.metrics import list_metrics, load_metric, macro_auc, name_metric, test_loss, top5_accuracy
+from howmanygpus.report.metrics import load_metric, macro_auc, name_metric, test_loss, top5_accuracy
 from howmanygpus.report.predictions import Predictions, guess
 from howmanygpus.report.tables import class_auc, datasets
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.study.config.metrics import list_metrics
 from specs import make_spec
 from stored import plan_of, store_run
 

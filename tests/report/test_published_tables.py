@@ -9,9 +9,9 @@ import pytest
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report.accounting import bill
-from howmanygpus.report.metrics import list_metrics
 from howmanygpus.report.published import COLUMNS, PublishedError, parse_duration, read_columns, read_published
 from howmanygpus.report.tables.published import tabulate
+from howmanygpus.study.config.metrics import list_metrics
 from howmanygpus.study.networks import list_models
 from howmanygpus.study.published import (
     EPOCHS_BY_BATCH,

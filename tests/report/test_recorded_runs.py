@@ -56,7 +56,7 @@ def make_set(folder, source):
     with contextlib.chdir(folder):
         config, machine = (source / name for name in (recorded_runs.CONFIG, recorded_runs.MACHINE))
         plan = Plan(yaml.safe_load(config.read_text()), read_machine(machine))
-    products = ProductRules(plan, lambda: True, list_tables, list_figures, [])
+    products = ProductRules(plan, lambda: True)
     products.root = folder
     ledger = {str(path): record for path, record in complete_and_list_jobs(folder / "results" / "jobs", folder).items()}
     made = {}

@@ -10,9 +10,9 @@ from howmanygpus.config.files import read_yaml
 from howmanygpus.config.schema import read_schema
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report.figures import list_figures
-from howmanygpus.report.metrics import list_metrics
 from howmanygpus.report.tables import list_tables, load_table
 from howmanygpus.self_description import list_modules
+from howmanygpus.study.config.metrics import list_metrics
 from howmanygpus.study.networks import list_models
 from howmanygpus.study.published import list_published
 from project import ROOT

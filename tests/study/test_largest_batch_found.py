@@ -8,8 +8,15 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.invocation.deciding import compute_pass_state, decide_all, describe_decision, end_pass
-from howmanygpus.invocation.searches import WAITS, list_numbers, record_failed_searches
+from howmanygpus.invocation.deciding import (
+    WAITS,
+    compute_pass_state,
+    decide_all,
+    describe_decision,
+    end_pass,
+    list_numbers,
+    record_failed_searches,
+)
 from howmanygpus.report.answer.batches import list_largest
 from howmanygpus.report.figures import load_figure
 from howmanygpus.report.files import read_table

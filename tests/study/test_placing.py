@@ -12,7 +12,6 @@ from howmanygpus.config.errors import ConfigError
 from howmanygpus.invocation.rules.cluster import ClusterRules
 from howmanygpus.invocation.rules.products import ProductRules
 from howmanygpus.invocation.rules.training import TrainingRules
-from howmanygpus.report import figures, tables
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run, complete_spec
@@ -121,7 +120,7 @@ def test_spread_runs_wait_for_the_verdict_over_two_nodes():
 def test_the_preflight_measures_layouts_that_can_be_placed():
     changes = {"frameworks": ["pytorch_ddp", "keras_mirrored"], "num_gpus": [1, 3, 4, 8]}
     plan = make_plan(num_nodes=[1, 2], **changes)
-    products = ProductRules(plan, lambda: False, tables.list_tables, figures.list_figures, [])
+    products = ProductRules(plan, lambda: False)
     measured = products.allreduces(SimpleNamespace(study="s"))
     assert measured == [f"results/probe/a100_gpus{name}.json" for name in ("3", "4", "4_nodes2", "8")]
     rules = ClusterRules(plan)
@@ -137,9 +136,7 @@ def test_studies_share_the_bill_of_the_preflight_that_they_need():
         "two": study(**given, num_gpus=[2]),
         "four": study(**given, num_gpus=[2, 4]),
     }
-    products = ProductRules(
-        Plan({"studies": studies}, CLUSTER), lambda: False, tables.list_tables, figures.list_figures, []
-    )
+    products = ProductRules(Plan({"studies": studies}, CLUSTER), lambda: False)
     assert products.studies_on_device(SimpleNamespace(device="a100"), []) == ["one", "two", "four"]
     assert products.studies_on_device(SimpleNamespace(device="cpu"), []) == []
     sharing = [products.studies_of_allreduce(None, [], [f"results/probe/a100_gpus{count}.json"]) for count in (2, 4)]
@@ -149,7 +146,7 @@ def test_studies_share_the_bill_of_the_preflight_that_they_need():
 def test_only_a_study_with_several_numbers_of_nodes_has_their_table_and_figure():
     def made(**changes):
         plan = make_plan(**changes)
-        products = ProductRules(plan, lambda: False, tables.list_tables, figures.list_figures, [])
+        products = ProductRules(plan, lambda: False)
         return [path for path in products.list_study_products("s") if "placement" in path]
 
     assert made(num_nodes=[1, 2]) == ["results/tables/s/placement.tsv", "results/figures/s/placement.svg"]

@@ -21,24 +21,23 @@ import sys
 import time
 from pathlib import Path
 
-import yaml
-
-WORKFLOW = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(WORKFLOW / "lib"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 from howmanygpus.config.errors import ConfigError, refuse_choice
+from howmanygpus.config.schema import read_schema
+from howmanygpus.paths import ATTEMPTS, RUNS
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.health import compare_devices, judge_run, list_devices
 from howmanygpus.site.jobs.invocations import list_living_calls
 
-RUNS, ATTEMPTS, PARITY = Path("results/runs"), Path("results/attempts"), Path("results/parity")
+PARITY = Path("results/parity")
 REFUSED_BY = re.compile(r"; see (results/parity/.+\.json)$")
 """The end of the reason of a run that a verdict refused; see howmanygpus.site.jobs.attempts."""
 
 
 def check_choices(statuses: list[str], verdicts: list[str], study: str | None) -> None:
     """Raise ConfigError for an outcome, a verdict or a study that does not exist, and name the existing ones."""
-    records = yaml.safe_load((WORKFLOW / "schemas" / "run.schema.yaml").read_text())["$defs"]
+    records = read_schema("run")["$defs"]
     outcomes, endings = (records[kind]["properties"]["status"]["enum"] for kind in ("run", "attempt"))
     for status in statuses:
         if status in endings:

@@ -21,10 +21,10 @@ from howmanygpus.site.environments.find import resolve_python
 from howmanygpus.site.jobs.attempts import (
     RUNS,
     DoneByAnotherError,
-    build_launch_command,
-    build_program_command,
     create_attempt,
+    list_launch_options,
     prefer_interpreter,
+    read_verdict,
 )
 from howmanygpus.site.jobs.ledger import RUN, SIZE, is_packed, start_record
 from howmanygpus.site.reference import plan_reference
@@ -36,13 +36,13 @@ PARENT = os.getppid()
 """Process that started this one."""
 
 
-def exec_launcher(command: list[str], environment: Mapping[str, str]) -> NoReturn:
+def exec_launcher(python: str, module: str, options: list[str], environment: Mapping[str, str]) -> NoReturn:
     """Become the launcher, or the program that starts it in a container. Either ends with the parent of this process.
 
     The launcher's own option --parent would name another process than its parent in a container.
     """
     die_with_parent(signal.SIGTERM, PARENT)
-    os.execve(command[0], command, environment)
+    os.execve(python, [python, "-m", module, *options], environment)
 
 
 def start_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
@@ -56,30 +56,28 @@ def start_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
     return attempt
 
 
-def resolve_limit_min(arguments: argparse.Namespace) -> float:
+def resolve_limit_min(arguments: argparse.Namespace, run: str) -> float:
     """Return the time limit of this attempt in minutes; with a budget, its earlier attempts have used a part of it."""
     if "limit_min" not in arguments.launch:
         return arguments.time_limit_min
-    run = str(arguments.run.parent.relative_to(RUNS))
     left = arguments.launch["limit_min"] - sum_used_min(run)
     if left <= 0:
         sys.exit(f"{arguments.run}: earlier attempts have used what the budget of device-hours had left for this run")
     return min(arguments.time_limit_min, left)
 
 
-def start_program(arguments: argparse.Namespace) -> NoReturn:
+def start_program(arguments: argparse.Namespace, run: str) -> NoReturn:
     """Become the launcher of a user's program, in the workflow's own Python."""
     # Imported here because this module takes as long as all others, and most runs have no program.
     from howmanygpus.study.program.study import complete_program_spec
 
-    run = str(arguments.run.parent.relative_to(RUNS))
     spec = complete_program_spec(Run.from_path(run), arguments.settings)
     attempt = start_attempt(run, spec, arguments.launch["placement"])
     python = resolve_python(arguments.environment) if arguments.environment else spec["program"]["python"]
     prefer_interpreter(python)
     reference = plan_reference(arguments.launch.get("reference"))
-    command = build_program_command(attempt, run, arguments.time_limit_min, reference)
-    exec_launcher(command, os.environ)
+    options = list_launch_options(attempt, run, arguments.time_limit_min, reference)
+    exec_launcher(sys.executable, "howmanygpus.measure.program.launch", options, os.environ)
 
 
 def main() -> None:
@@ -99,19 +97,21 @@ def main() -> None:
     )
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the run is stopped")
     arguments = parser.parse_args()
-    arguments.time_limit_min = resolve_limit_min(arguments)
-    if "program" in arguments.settings:
-        start_program(arguments)
-    weights = str(arguments.weights.with_suffix(".safetensors"))
     run = str(arguments.run.parent.relative_to(RUNS))
+    arguments.time_limit_min = resolve_limit_min(arguments, run)
+    if "program" in arguments.settings:
+        start_program(arguments, run)
+    weights = str(arguments.weights.with_suffix(".safetensors"))
     settings = arguments.settings | {place: arguments.launch.get(place) for place in MODEL_PATH_KEYS}
     spec = complete_spec(Run.from_path(run), settings, str(arguments.data.parent), weights)
     python = resolve_python(arguments.environment)
     attempt = start_attempt(run, spec, arguments.launch["placement"])
-    parity, reference = arguments.launch["parity"], plan_reference(arguments.launch.get("reference"))
-    command = build_launch_command(python, attempt, run, arguments.verdict, parity, arguments.time_limit_min, reference)
+    reference = plan_reference(arguments.launch.get("reference"))
+    judged = read_verdict(arguments.verdict, arguments.launch["parity"])
+    options = list_launch_options(attempt, run, arguments.time_limit_min, reference, judged)
     scratch = arguments.launch["placement"].get("scratch") or ""
-    exec_launcher(command, build_surroundings(os.environ, parse_variable_names(scratch)))
+    environment = build_surroundings(os.environ, parse_variable_names(scratch))
+    exec_launcher(python, "howmanygpus.measure.launch.launch", options, environment)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Decides what an adaptive study runs next, from its plan and from the records that exist."""
+"""Decides what a study that is adaptive or waits for searches runs next, from its plan and the existing records."""
 
 import hashlib
 import json
@@ -11,7 +11,6 @@ from typing import Any
 from howmanygpus.files import write_json_atomic
 from howmanygpus.invocation.passes import PassState, ask_for_another
 from howmanygpus.invocation.plans import leave_plans
-from howmanygpus.invocation.searches import list_numbers, postpone_runs, record_failed_searches
 from howmanygpus.paths import JOBS, STATE
 from howmanygpus.site.jobs.ledger import RUN, complete_jobs
 from howmanygpus.site.retrying import STARTED
@@ -20,6 +19,7 @@ from howmanygpus.study.adaptive.campaign import Campaign, list_campaigns
 from howmanygpus.study.adaptive.configurations import Decision, KnownRuns, RunResult
 from howmanygpus.study.adaptive.expected_durations import expect_seconds
 from howmanygpus.study.adaptive.keys import AUTO
+from howmanygpus.study.largest.search import FAILED, GAVE_UP, read_found
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run
 
@@ -29,6 +29,8 @@ LIMITS = "limits-min"
 """File with the minutes that budgets have for runs. No study has this name."""
 STILL_RUNNING = "By what was measured there is more to do: this call goes on with another pass."
 DONE_BY_ANOTHER_CALL = "By what was measured there is more to do: give the same call again."
+WAITS = "decided later: when the largest batches that fit are known"
+NO_RECORD = "its job left no record; see results/logs/search_batch_size/{name}.log"
 LATER, NOT_RUN = "missing", "not_run"
 """Statuses, in the table of runs, of a run that is decided later and of one that is not run."""
 
@@ -43,6 +45,44 @@ def decide_all(plan: Plan) -> dict[str, Decision]:
     campaigns = [campaign for campaign in list_campaigns(plan) if campaign.study.name not in waiting]
     decisions = {id(campaign): campaign.decide(_gather(campaign)) for campaign in campaigns}
     return waiting | {study.name: decisions[id(campaign)] for campaign in campaigns for study in campaign.studies}
+
+
+def postpone_runs(plan: Plan) -> dict[str, Decision]:
+    """Return a decision for each study with a batch size that is not known yet: all its runs are decided later.
+
+    They are placeholders until the searches of the study are done.
+    """
+    waiting = [study for study in plan.studies.values() if study.largest and study.largest.is_open]
+    return {
+        study.name: Decision(
+            later={run.path: WAITS for run in study.runs if not run.unsupported and not plan.is_left_out(run)}
+        )
+        for study in waiting
+    }
+
+
+def list_numbers(plan: Plan) -> frozenset[str]:
+    """Return the numbers that this plan takes from searches, as texts that differ if a number does."""
+    return frozenset(
+        f"{study.name} {series} {size.number}"
+        for study in plan.studies.values()
+        if study.largest
+        for series, size in study.largest.sizes.items()
+        if size.limit not in ("open", GAVE_UP)
+    )
+
+
+def record_failed_searches(plan: Plan) -> None:
+    """Note the searches that this call could not do, for example because an environment cannot be built.
+
+    A further pass continues with the rest of their studies, and a later call tries them again.
+    """
+    for name, (search, _) in plan.searches.items():
+        if read_found(search.record) is None:
+            record = {"bound": search.bound, "call": os.environ.get(STARTED, ""), "largest": 0, "limit": GAVE_UP}
+            path = Path(search.record).with_suffix(FAILED)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json_atomic(path, record | {"reason": NO_RECORD.format(name=name), "tries": []})
 
 
 def _gather(campaign: Campaign) -> KnownRuns:
@@ -124,7 +164,7 @@ def _compute_pass_state_now(plan: Plan) -> PassState:
 
 
 def compute_pass_state(decisions: Mapping[str, Decision], numbers: Iterable[str] = ()) -> PassState:
-    """Return the standing of a plan. numbers: those from searches, see invocation.searches.list_numbers."""
+    """Return the standing of a plan. numbers: those from searches, see list_numbers."""
     asked = {run for decision in decisions.values() for run in (*decision.go, *decision.done)}
     undecided = frozenset(study for study, decision in decisions.items() if not decision.is_final)
     return PassState(frozenset([*asked, *numbers]), undecided)

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from howmanygpus.paths import RUNS
-from howmanygpus.site.environments.cache import resolve_cache_root
 from howmanygpus.study.plan import Plan
+from howmanygpus.surroundings.environment import resolve_cache
 
 PROBE_MIB = 16
 """Amount of data written to find out, because a quota is only noticed by writing."""
@@ -24,7 +24,7 @@ UNCOMPRESSED = ("arrays", "synthetic", "resident")
 
 def list_folders() -> list[Path]:
     """Return the folders in which calls write: the project's, its results, and the cache of environments."""
-    folders = [Path().resolve(), resolve_cache_root().resolve()]
+    folders = [Path().resolve(), resolve_cache().resolve()]
     results = Path("results")
     if results.is_symlink() or results.is_mount():
         folders.insert(1, results.resolve())

@@ -52,6 +52,7 @@ from howmanygpus.invocation.refusals import find_patience_s, find_refusal
 from howmanygpus.invocation.submitted_jobs import SubmittedJob, find_outdated, take_over, write_note
 from howmanygpus.invocation.versions import REMEDY, find_misfit
 from howmanygpus.site import slurm
+from howmanygpus.site.jobs.invocations import list_jobs
 from howmanygpus.site.slurm import SlurmError
 
 FIRST_PAUSE_S, MAX_PAUSE_S = 5.0, 60.0
@@ -212,18 +213,12 @@ class Executor(plugin.Executor):
         self._job_submission_executor.shutdown(cancel_futures=True)
         listed = [job.external_jobid for job in (*active_jobs, *self.asked_about) if job.external_jobid]
         try:
-            slurm.cancel([*listed, *self._list_own()])
+            slurm.cancel([*listed, *list_jobs([self.run_uuid])])
         except SlurmError as error:
             self.logger.error(
                 f"The jobs of this call could not be cancelled: {error}. They go on; when SLURM answers again, "
                 f"`scancel {' '.join(sorted(set(listed)))}` cancels them."
             )
-
-    def _list_own(self, states: str = "") -> list[str]:
-        """Return the jobs of this call in these states of SLURM; none if SLURM does not answer."""
-        with suppress(SlurmError):
-            return [job.id for job in slurm.list_queue(states) if job.name.endswith(self.run_uuid)]
-        return []
 
     def cancel_waiting_jobs(self) -> None:
         """Cancel the jobs of a call that have not started, until the call ends, and soon look for ended ones."""
@@ -231,7 +226,7 @@ class Executor(plugin.Executor):
         def cancel() -> None:
             while self.wait:
                 with suppress(SlurmError):
-                    slurm.cancel(self._list_own("PENDING"), only_waiting=True)
+                    slurm.cancel(list_jobs([self.run_uuid], "PENDING"), only_waiting=True)
                 self.next_seconds_between_status_checks = REPEAT_S
                 time.sleep(REPEAT_S)
 

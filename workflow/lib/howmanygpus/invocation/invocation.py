@@ -41,7 +41,6 @@ from howmanygpus.invocation.rules.products import ProductRules
 from howmanygpus.invocation.rules.training import TrainingRules
 from howmanygpus.invocation.rules.weights import OwnModelRules, WeightRules, fetch_first
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
-from howmanygpus.report import figures, tables
 from howmanygpus.report.files import read_first_page
 from howmanygpus.site import retrying
 from howmanygpus.site.concurrency import describe_concurrency, limit_measurements
@@ -78,7 +77,7 @@ class Invocation:
         self._workflow, self._logger, self._is_job = workflow, logger, bool(workflow.remote_exec)
         self._is_module, self.place = modules.is_module(workflow), modules.find_place(workflow)
         self.place.mkdir(parents=True, exist_ok=True)
-        RuleFunctions.root = ProductRules.root = self.place
+        RuleFunctions.root = self.place
         self._start = passes.find_start()
         if self.place != Path():
             self._start = self._start.resolve()
@@ -164,16 +163,10 @@ class Invocation:
             self._logger.info,
         )
         self.cluster = ClusterRules(plan)
-        self.environments = EnvironmentRules(self.machine)
+        self.environments = EnvironmentRules(plan)
         self.parity, self.own_models = ParityRules(plan), OwnModelRules(plan)
         self.weights, self.largest = WeightRules(plan), LargestRules(plan)
-        self.products = ProductRules(
-            plan,
-            lambda: available.builds_from_existing(workflow),
-            tables.list_tables,
-            figures.list_figures,
-            tables.list_merged(),
-        )
+        self.products = ProductRules(plan, lambda: available.builds_from_existing(workflow))
 
     def _warn(self) -> None:
         plan = self.plan

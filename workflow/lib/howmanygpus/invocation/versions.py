@@ -9,7 +9,7 @@ import functools
 import inspect
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -48,16 +48,15 @@ def find_unfit() -> str:
     )
 
 
-def list_untested(packages: Iterable[str] = ("snakemake-executor-plugin-slurm",)) -> list[str]:
-    """Return a warning for each installed package whose version is outside of the tested range."""
-    warnings = []
-    for package in packages:
-        # A site's Snakemake may have no plugin for SLURM.
-        with suppress(PackageNotFoundError):
-            if not SpecifierSet(TESTED[package]).contains(installed := version(package), prereleases=True):
-                tested = f"the workflow was tested with {TESTED[package]} only"
-                warnings.append(f"{package} {installed} is installed; {tested}. If something goes wrong, {REMEDY}.")
-    return warnings
+def list_untested() -> list[str]:
+    """Return a warning if the version of the plugin for SLURM is outside of the tested range."""
+    package = "snakemake-executor-plugin-slurm"
+    # A site's Snakemake may have no plugin for SLURM.
+    with suppress(PackageNotFoundError):
+        if not SpecifierSet(TESTED[package]).contains(installed := version(package), prereleases=True):
+            tested = f"the workflow was tested with {TESTED[package]} only"
+            return [f"{package} {installed} is installed; {tested}. If something goes wrong, {REMEDY}."]
+    return []
 
 
 def describe(function: Any) -> str:

@@ -5,7 +5,6 @@ import math
 import os
 import re
 import shlex
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -298,7 +297,7 @@ def _find_kind(name: str, options: dict) -> str:
 
 
 def count_cores() -> int:
-    present = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    present = len(os.sched_getaffinity(0))
     return min(present, count_cores_in_quota() or present)
 
 

@@ -50,9 +50,9 @@ def compute_growth(run: str, attempt: int, attempts: Path = ATTEMPTS) -> Growth:
     return _grow(record["status"] for record in read_attempts_since(folder, started))
 
 
-def sum_used_min(run: str, attempts: Path = ATTEMPTS) -> float:
+def sum_used_min(run: str) -> float:
     """Return the known minutes of earlier attempts at a run in this call."""
-    folder, started = attempts / run, os.environ.get(STARTED, "")
+    folder, started = ATTEMPTS / run, os.environ.get(STARTED, "")
     ended = [record for record in read_attempts_since(folder, started) if "finished_at" in record]
     # An attempt that has waited for other jobs of the machine has used it since, or never.
     spans = [(record.get("held_at", record["started_at"]), record["finished_at"]) for record in ended]

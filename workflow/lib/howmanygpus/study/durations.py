@@ -17,7 +17,7 @@ from snakemake.io import IOFile
 
 from howmanygpus.paths import RUNS
 from howmanygpus.study.plan import Plan
-from howmanygpus.study.runs import Run
+from howmanygpus.study.runs import Run, name_configuration
 
 UNKNOWN = "none like it was done here"
 BY_LIMIT = "time limit, as none like it was done here"
@@ -192,17 +192,7 @@ def count_evaluations(images: int, images_per_epoch: int, every: int) -> int:
 
 
 LIKENESS: dict[str, Callable[[Run], tuple]] = {
-    "runs of the same configuration": lambda run: (
-        run.study,
-        run.framework,
-        run.variant,
-        run.input,
-        run.precision,
-        run.device,
-        run.num_gpus,
-        run.num_nodes,
-        run.per_device_batch_size,
-    ),
+    "runs of the same configuration": lambda run: (name_configuration(run.path),),
     "runs of the same framework, device count and batch size": lambda run: (
         run.framework,
         run.input,
@@ -275,7 +265,7 @@ class RecordedRuns:
 
     def _read(self) -> Iterator[Record]:
         folders = self._find_folders()
-        for _, repeats in groupby(sorted(folders), key=lambda name: name.rpartition("_repeat")[0]):
+        for _, repeats in groupby(sorted(folders), key=name_configuration):
             for name in list(repeats)[:REPEATS_READ]:
                 try:
                     run = Run.from_path(name)

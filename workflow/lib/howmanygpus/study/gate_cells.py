@@ -285,10 +285,3 @@ def select_more_settings(settings: dict[str, Any]) -> dict[str, Any]:
     names = [key for key, setting in OPTIMIZER.items() if setting.gate.by == CELL and key not in formed]
     own = {key: given[key] for key in names if given[key] != usual[key]}
     return more | ({"optimizer": own} if own else {})
-
-
-def describe_gating() -> list[tuple[str, str, str]]:
-    """Return (setting, how the gate checks it, in what way or why not) of every setting of a run."""
-    named = {key: setting for key, setting in SETTINGS.items() if key != "optimizer"}
-    named |= {f"optimizer.{key}": setting for key, setting in OPTIMIZER.items()}
-    return [(key, setting.gate.by, setting.gate.how) for key, setting in named.items()]

@@ -7,17 +7,14 @@ them, or on the numbers of nodes of the key `num_nodes`.
 
 import itertools
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from howmanygpus.config.errors import ConfigError, refuse
 from howmanygpus.measure.spec import RANDOM_INPUTS
-from howmanygpus.registry import explain_unsupported
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.adaptive.keys import AUTO, count_repeats
 from howmanygpus.study.largest.sizes import MAX, UNRESOLVED, list_numbers
-from howmanygpus.study.loaders import explain_missing_loader
-from howmanygpus.study.own.model import OwnModel
 from howmanygpus.study.runs import Run
 from howmanygpus.study.study import Study
 
@@ -25,10 +22,12 @@ MAX_RUNS = 100_000
 """A larger number of runs is considered a mistake in the lists of a study."""
 
 
-def expand(study: Study) -> list[Run]:
+def expand(study: Study, explain: Callable[..., str]) -> list[Run]:
     """Return the runs of a study, those that are not supported with their reason.
 
-    Raises ConfigError for too many runs and for rules of `exclude` that match none.
+    explain: returns why a combination is not supported, given the study, its device, its layout (devices, nodes),
+    framework, precision, input and settings; empty if it is. Raises ConfigError for too many runs and for rules of
+    `exclude` that match none.
     """
     config, machine, runs = study.config, study.machine, []
     devices = resolve_devices(study.place, config["devices"], machine)
@@ -45,20 +44,12 @@ def expand(study: Study) -> list[Run]:
         nodes = choose_nodes(known, num_gpus, wanted)
         layout = (num_gpus, nodes or known.num_nodes(num_gpus))
         reason = explain_misplacement(known, num_gpus, wanted)
-        if not reason and isinstance(study.own_model, OwnModel):
-            reason = study.own_model.explain_unsupported(framework, precision)
-        reason = reason or explain_unsupported(framework, known, precision, layout, settings)
-        reason = reason or explain_missing_loader(framework, source, settings)
+        reason = reason or explain(study, known, layout, framework, precision, source, settings)
         cell = (framework, variant, source, precision, device, num_gpus, size, repeat)
         runs.append(Run(study.name, *cell, nodes, reason))
-    return choose_runs(study, runs)
-
-
-def choose_runs(study: Study, runs: list[Run]) -> list[Run]:
-    """Leave out what the study excludes, devices that are not there, and all but one of equal runs."""
     # One device is on one node for each number of nodes.
-    runs = list(dict.fromkeys(runs)) if study.config["num_nodes"] else runs
-    return exclude_runs(study.place, study.config["exclude"], filter_out(study.lacking, runs), study.machine)
+    runs = list(dict.fromkeys(runs)) if config["num_nodes"] else runs
+    return exclude_runs(study.place, config["exclude"], filter_out(study.lacking, runs), machine)
 
 
 def list_batches(study: Study) -> list[tuple[int, int]]:

@@ -19,12 +19,12 @@ from howmanygpus.study.config.datasets import expand_paths
 from howmanygpus.study.config.models import split_models
 from howmanygpus.study.gate_cells import ParityCell, ParityGroup, group_cells
 from howmanygpus.study.largest.search import Find, Search, read_found
+from howmanygpus.study.making import make_studies
 from howmanygpus.study.own.folder import ModelFolder
 from howmanygpus.study.own.model import OwnModel
 from howmanygpus.study.own.resolve import check_names
 from howmanygpus.study.program.study import ProgramStudy, doubt_program
 from howmanygpus.study.runs import Run
-from howmanygpus.study.studies import make_studies
 from howmanygpus.study.study import PREPARED, Study
 
 

@@ -83,6 +83,11 @@ class Run:
         return cls(**values)
 
 
+def name_configuration(run: str) -> str:
+    """Return the path of a run without its repeat."""
+    return run.rpartition("_repeat")[0]
+
+
 def usual_layout(device: str) -> dict:
     """Return the default layout of a device, which is left out of a run's settings."""
     return {"num_nodes": 1, "cores_per_device": 1, "device_kind": "cpu" if device == "cpu" else "cuda"}

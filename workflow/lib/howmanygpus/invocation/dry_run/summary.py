@@ -3,16 +3,17 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from howmanygpus.files import read_each
 from howmanygpus.invocation.dry_run.reasons import RerunReasons, is_missing
 from howmanygpus.invocation.modules import find_own_name
 from howmanygpus.paths import ATTEMPTS
 from howmanygpus.study.adaptive.configurations import Decision
 from howmanygpus.study.durations import Duration, RecordedJobs, RecordedRuns, StageEstimate, add_up
 from howmanygpus.study.plan import Plan
+from howmanygpus.study.runs import name_configuration
 
 RUNS, GATE, PRODUCTS = "runs", "parity gate", "tables and figures"
 PROBES, SEARCHES = "probes and all-reduces", "largest batches"
@@ -139,7 +140,7 @@ def describe_decisions(plan: Plan) -> list[str]:
 
 def _list_ended_repeats(decision: Decision) -> list[str]:
     """Return the reason of each configuration that is not repeated further."""
-    by_configuration = {path.rpartition("_repeat")[0]: reason for path, (_, reason) in decision.repeats_ended.items()}
+    by_configuration = {name_configuration(path): reason for path, (_, reason) in decision.repeats_ended.items()}
     return list(by_configuration.values())
 
 
@@ -265,13 +266,13 @@ def _sort_by_stage(jobs: Iterable[Any]) -> dict[str, list]:
 
 def _list_attempted() -> set[str]:
     """Return the paths of the runs with a failed attempt; the files of those attempts are kept."""
-    attempted = set()
-    for path in ATTEMPTS.glob("*/*/*/*/*/attempt.json"):
-        # Another call removes the record when its attempt succeeds.
-        with suppress(FileNotFoundError):
-            if json.loads(path.read_text())["status"] not in NOT_ATTEMPTED:
-                attempted.add(str(path.parents[1].relative_to(ATTEMPTS)))
-    return attempted
+
+    def read(path: Path) -> tuple[str, str]:
+        return str(path.parents[1].relative_to(ATTEMPTS)), json.loads(path.read_text())["status"]
+
+    # Another call removes the record when its attempt succeeds.
+    attempts = read_each(ATTEMPTS, "*/*/*/*/*/attempt.json", read)
+    return {run for run, status in attempts if status not in NOT_ATTEMPTED}
 
 
 def _name(job: Any) -> str:

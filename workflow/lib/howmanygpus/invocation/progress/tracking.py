@@ -10,7 +10,7 @@ from typing import Any
 from howmanygpus.invocation.dry_run.summary import RUNS, STAGES, resolve_stage
 from howmanygpus.invocation.failing import name_run
 from howmanygpus.study.durations import UNKNOWN, Duration, ExpectedDuration
-from howmanygpus.study.runs import Run
+from howmanygpus.study.runs import Run, name_configuration
 
 WAITING, RUNNING, DONE, FAILED, BLOCKED = "waiting", "running", "done", "failed", "blocked"
 NAMED_BY = ("study", "variant", "input", "precision", "num_nodes", "repeat")
@@ -42,10 +42,6 @@ def list_steps(jobs: Iterable[Any]) -> dict[int, Step]:
             run = name_run(job)
             steps[job.jobid] = Step(job, stage, Run.from_path(run) if run else None)
     return steps
-
-
-def name_configuration(run: str) -> str:
-    return run.rpartition("_repeat")[0]
 
 
 @dataclass

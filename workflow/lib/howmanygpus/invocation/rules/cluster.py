@@ -24,8 +24,7 @@ class ClusterRules(RuleFunctions):
     """
 
     def __init__(self, plan: Plan):
-        super().__init__()
-        self._plan, self._machine = plan, plan.machine
+        super().__init__(plan)
         self._offers: dict[tuple, Offer] = {}
 
     def resources(self, get_size: Callable[..., JobSize], get_growth: Callable[..., Growth]) -> dict[str, Callable]:

@@ -36,7 +36,7 @@ class DataRules(RuleFunctions):
     """
 
     def __init__(self, plan: Plan, read_recorded: Callable[[str], list[str] | None], say: Callable[[str], None]):
-        super().__init__()
+        super().__init__(plan)
         self._options = plan.dataset_options
         self._read_recorded, self._say_once = read_recorded, cache(say)
         self._contents: dict[str, SourceContents] = {}

@@ -7,17 +7,12 @@ from howmanygpus.clone import CLONE
 from howmanygpus.invocation.rules.functions import RuleFunctions
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.environments.pins import HOROVOD_SOURCE, list_horovod_tools, list_pin_files, resolve_horovod_base
-from howmanygpus.site.machine import Machine
 from howmanygpus.study.invalidation.pins import EXISTING, environment_record
 from howmanygpus.study.invalidation.recorded import AliasedParameter
 
 
 class EnvironmentRules(RuleFunctions):
     """The wildcards are `environment` and `pins_hash`."""
-
-    def __init__(self, machine: Machine):
-        super().__init__()
-        self._machine = machine
 
     def pins(self, wildcards) -> list[str]:
         return list(map(_record_briefly, list_pin_files(wildcards.environment)))

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 
+from howmanygpus.study.plan import Plan
+
 
 def with_signature(function: Callable) -> Callable:
     """Return the same function with a signature that is computed once.
@@ -31,7 +33,8 @@ class RuleFunctions:
 
     root = Path()
 
-    def __init__(self):
+    def __init__(self, plan: Plan):
+        self._plan, self._machine = plan, plan.machine
         for name, _ in inspect.getmembers(type(self), inspect.isfunction):
             if not name.startswith("_"):
                 setattr(self, name, with_signature(getattr(self, name)))

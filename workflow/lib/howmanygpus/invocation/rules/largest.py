@@ -8,7 +8,6 @@ from howmanygpus.site.requests import JobSize, placement
 from howmanygpus.study.invalidation.code import hash_search
 from howmanygpus.study.invalidation.pins import environment_record
 from howmanygpus.study.largest.search import Search
-from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import usual_layout
 from howmanygpus.study.study import Study
 
@@ -18,10 +17,6 @@ LIMIT_MIN = 120
 
 class LargestRules(RuleFunctions):
     """The wildcard is `search`, the name of a search. Studies that share it agree in everything that affects a try."""
-
-    def __init__(self, plan: Plan):
-        super().__init__()
-        self._plan, self._machine = plan, plan.machine
 
     def _search(self, wildcards) -> Search:
         return self._plan.searches[wildcards.search][0]

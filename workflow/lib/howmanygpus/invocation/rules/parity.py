@@ -11,7 +11,6 @@ from howmanygpus.site.requests import JobSize, placement
 from howmanygpus.study.gate_cells import ParityCell, ParityGroup, list_gated_defaults
 from howmanygpus.study.invalidation.code import hash_parity
 from howmanygpus.study.invalidation.pins import environment_record
-from howmanygpus.study.plan import Plan
 
 LIMIT_MIN = 30
 """Time limit in minutes for the observation of a group. The model resnet44 takes a few minutes on all layouts."""
@@ -24,10 +23,6 @@ def resolve_limit_min(machine: Machine) -> int:
 
 class ParityRules(RuleFunctions):
     """The wildcards are `group` (name of a group's observations), `task` and `checked` (a verdict's path)."""
-
-    def __init__(self, plan: Plan):
-        super().__init__()
-        self._plan, self._machine = plan, plan.machine
 
     def _group(self, wildcards) -> ParityGroup:
         return self._plan.parity_groups[wildcards.group]

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from howmanygpus.files import sha256_of_file
+from howmanygpus.invocation.rules.functions import RuleFunctions
 from howmanygpus.paths import ATTEMPTS, RUNS, SCRIPTS
+from howmanygpus.report.figures import list_figures
 from howmanygpus.report.files import find_record
+from howmanygpus.report.tables import list_merged, list_tables
 from howmanygpus.study.invalidation.recorded import AliasedParameter
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.published import list_files, list_published_columns
@@ -18,29 +21,16 @@ ANSWER, ALL_RUNS = "answer.txt", "results/all_runs.html"
 TIMELINE = re.compile(r"results/timelines/(?P<run>.+)\.svg")
 
 
-class ProductRules:
+class ProductRules(RuleFunctions):
     """Paths of tables, figures and runs. Methods with wildcards use the wildcard `study`.
 
     builds_from_existing: returns whether this call builds from the runs that exist. It works once the targets are
-    known. list_tables: returns the names of a study's tables, given the study's config, whether the preflight measures,
-    whether the study stands beside published numbers, and whether it searches the largest batch. list_figures: returns
-    the names of a study's figures, given the study's config, whether the preflight measures, whether its devices have a
-    price, and the columns of published numbers that have values. merged: the tables that are merged over all studies.
-    root: see RuleFunctions.
+    known.
     """
 
-    root = Path()
-
-    def __init__(
-        self,
-        plan: Plan,
-        builds_from_existing: Callable[[], bool],
-        list_tables: Callable[[dict, bool, bool, bool], list[str]],
-        list_figures: Callable[[dict, bool, bool, set[str]], list[str]],
-        merged: list[str],
-    ):
-        self._plan, self._takes_existing, self._merged = plan, builds_from_existing, merged
-        self._list_tables, self._list_figures = list_tables, list_figures
+    def __init__(self, plan: Plan, builds_from_existing: Callable[[], bool]):
+        super().__init__(plan)
+        self._takes_existing = builds_from_existing
         self._preflight = plan.machine.is_cluster and plan.machine.slurm["preflight"]
 
     def _existing(self, paths: list[str]) -> list[str]:
@@ -155,12 +145,12 @@ class ProductRules:
     def preflight(self, wildcards) -> list[str]:
         """Return the probes of a study's devices, and its all-reduce measurements, that this machine needs."""
         devices = dict.fromkeys(run.device for run in self._plan.studies[wildcards.study].runs)
-        probes = [f"results/probe/{device}.json" for device in devices] if self._plan.machine.is_cluster else []
+        probes = [f"results/probe/{device}.json" for device in devices] if self._machine.is_cluster else []
         return self._existing(probes) + self.allreduces(wildcards)
 
     def probes(self, wildcards=None) -> list[str]:
         """Return the probes of all devices that runs use, or nothing if the machine is not a cluster."""
-        if not self._plan.machine.is_cluster:
+        if not self._machine.is_cluster:
             return []
         return self._existing([f"results/probe/{device}.json" for device in self._plan.devices])
 
@@ -195,12 +185,12 @@ class ProductRules:
 
     def machine_file(self) -> list[str]:
         """Return the machine file of a cluster, recorded by its content."""
-        machine = self._plan.machine
+        machine = self._machine
         return [AliasedParameter(machine.path, sha256_of_file(machine.path))] if machine.submits else []
 
     def _is_priced(self, study: str) -> bool:
         """Say whether the machine file has a price for a device of the study."""
-        billings = [self._plan.machine.billing(run.device) for run in self._plan.studies[study].runs]
+        billings = [self._machine.billing(run.device) for run in self._plan.studies[study].runs]
         return any(billing and billing["price_per_hour"] is not None for billing in billings)
 
     def list_study_products(self, study: str) -> list[str]:
@@ -209,9 +199,9 @@ class ProductRules:
         has_searches = self._plan.studies[study].largest is not None
         has_published = bool(list_files(config["published"]))
         preflight = self._measures_allreduce(study)
-        names = self._list_tables(config, preflight, has_published, has_searches)
+        names = list_tables(config, preflight, has_published, has_searches)
         tables = [f"results/tables/{study}/{table}.tsv" for table in names]
-        figures = self._list_figures(config, preflight, self._is_priced(study), list_published_columns(config))
+        figures = list_figures(config, preflight, self._is_priced(study), list_published_columns(config))
         drawn = [f"results/figures/{study}/{figure}.svg" for figure in figures]
         return [*tables, f"results/tables/{study}/{ANSWER}", *drawn]
 
@@ -240,8 +230,8 @@ class ProductRules:
 
     def available(self) -> list[str]:
         """Return all that can be made from the runs that exist."""
-        merged = [f"results/tables/{table}.tsv" for table in (*self._merged, "parity")]
-        probes = ["results/tables/probes.tsv"] if self._plan.machine.is_cluster else []
+        merged = [f"results/tables/{table}.tsv" for table in (*list_merged(), "parity")]
+        probes = ["results/tables/probes.tsv"] if self._machine.is_cluster else []
         studies = [product for study in self._plan.studies for product in self.list_study_products(study)]
         return [*merged, f"results/tables/{ANSWER}", *probes, "results/parity/parity.html", ALL_RUNS, *studies]
 

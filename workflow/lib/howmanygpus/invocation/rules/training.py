@@ -26,8 +26,8 @@ class TrainingRules(RuleFunctions):
 
     def __init__(self, plan: Plan, find_inputs: Callable[[str], list[str] | None] = lambda path: None):
         """find_inputs: returns the inputs of a file as Snakemake has recorded them, or None."""
-        super().__init__()
-        self._plan, self._machine, self._find_inputs = plan, plan.machine, find_inputs
+        super().__init__(plan)
+        self._find_inputs = find_inputs
 
     def run(self, wildcards) -> Run:
         return self._plan.runs[wildcards.run]

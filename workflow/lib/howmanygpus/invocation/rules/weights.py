@@ -11,7 +11,6 @@ from howmanygpus.study.invalidation.code import hash_initialization, hash_own_re
 from howmanygpus.study.invalidation.pins import environment_record
 from howmanygpus.study.networks import IMAGENET, list_pretrained, read_published
 from howmanygpus.study.own.model import OwnModel
-from howmanygpus.study.plan import Plan
 
 DOWNLOADS = "results/downloads"
 
@@ -19,17 +18,13 @@ DOWNLOADS = "results/downloads"
 class WeightRules(RuleFunctions):
     """The wildcards are `model`, and `network` and `start`, which are parts of the name of initial weights."""
 
-    def __init__(self, plan: Plan):
-        super().__init__()
-        self._plan, self._place = plan, plan.machine.published_weights
-
     def published_file(self, wildcards) -> str:
         """Return the name of the file, which has the beginning of its checksum."""
         return read_published(wildcards.model).FILE
 
     def place(self, wildcards, input) -> str:
         """Return where the file is. As a parameter that depends on `input`, it reruns nothing by itself."""
-        return self._place
+        return self._machine.published_weights
 
     def conversion(self, wildcards) -> str:
         modules = ("measure.frameworks.torch.published", f"measure.models.{wildcards.model}.published")
@@ -51,10 +46,6 @@ class WeightRules(RuleFunctions):
 
 class OwnModelRules(RuleFunctions):
     """The wildcards `own_model` and `options` make up the name of a network."""
-
-    def __init__(self, plan: Plan):
-        super().__init__()
-        self._plan = plan
 
     def _model(self, wildcards) -> OwnModel:
         return self._plan.own_models[wildcards.own_model + wildcards.options]

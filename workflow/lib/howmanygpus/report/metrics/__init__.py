@@ -11,14 +11,9 @@ of labels. With more than MAX_CLASSES classes the metric is not defined. A modul
 """
 
 import importlib
-import pkgutil
 from pathlib import Path
 
 from howmanygpus.self_description import require_constant
-
-
-def list_metrics() -> list[str]:
-    return [module.name for module in pkgutil.iter_modules(__path__)]
 
 
 def load_metric(name: str):

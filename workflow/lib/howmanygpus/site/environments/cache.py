@@ -8,6 +8,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from howmanygpus.surroundings import environment
+
 VARIABLE = "HOWMANYGPUS_CACHE"
 REMEDY = f"set {VARIABLE} to the absolute path of a folder in which you may write, before the first `make`"
 
@@ -18,21 +20,17 @@ class CacheError(Exception):
 
 def resolve_cache() -> Path:
     """Return the folder of the environments."""
-    return resolve_cache_root() / "environments"
-
-
-def resolve_cache_root() -> Path:
-    """Return the folder of everything that clones share, which may not exist yet."""
-    return Path(os.environ.get(VARIABLE) or Path.home() / ".cache" / "howmanygpus")
+    return environment.resolve_cache() / "environments"
 
 
 def check_cache() -> None:
     """Create the cache if it is missing. Raises CacheError if it cannot be used."""
-    root = resolve_cache_root()
-    given = os.environ.get(VARIABLE)
+    given = os.environ.get(VARIABLE, "")
+    if str(Path(given)).startswith("~"):
+        words = "begins with ~, which a shell replaces only outside quotes; write $HOME instead"
+        raise CacheError(f"{VARIABLE}: {given!r} {words}")
+    root = environment.resolve_cache()
     where = f"{VARIABLE}: {given!r}" if given else f"{VARIABLE} is not set, and the cache {str(root)!r}"
-    if str(root).startswith("~"):
-        raise CacheError(f"{where} begins with ~, which a shell replaces only outside quotes; write $HOME instead")
     if not root.is_absolute():
         raise CacheError(f"{where} is a relative path, another folder for each step; write {root.absolute()}")
     for path in (root, *root.parents):

@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from howmanygpus.site.environments.cache import resolve_cache_root
+from howmanygpus.surroundings.environment import resolve_cache
 from howmanygpus.surroundings.secrets import hide_in_addresses
 
 SETTING = re.compile(r"(global|install|:env:)\.([a-z-]+)=(.*)")
@@ -92,7 +92,7 @@ def compile_requirements(pins: list[Path], locked: Path, more: list[str], uv: Uv
     options, variables = translate(shared)
     command = [str(uv.path), "pip", "compile", "--quiet", "--no-config", "--generate-hashes", "--no-header"]
     command += ["--no-annotate", *options, *more, *map(str, pins), "--output-file", str(locked)]
-    environment = {"UV_CACHE_DIR": str(resolve_cache_root() / "uv")} | os.environ | variables
+    environment = {"UV_CACHE_DIR": str(resolve_cache() / "uv")} | os.environ | variables
     return not subprocess.run(command, env=environment, stdout=subprocess.DEVNULL).returncode
 
 
@@ -103,7 +103,7 @@ def install_packages(python: Path | str, words: list[str], uv: Uv = OWN) -> None
     """
     options, variables = translate(read_pip_settings(uv.python))
     # The files of environments are hard links to those of uv's cache, which needs the same file system.
-    environment = {"UV_CACHE_DIR": str(resolve_cache_root() / "uv")} | os.environ | variables
+    environment = {"UV_CACHE_DIR": str(resolve_cache() / "uv")} | os.environ | variables
     command = [str(uv.path), "pip", "install", "--quiet", "--no-config", "--python", str(python), *options, *words]
     if subprocess.run(command, env=environment).returncode:
         told = " ".join([*options[2:], *(f"{name}={value}" for name, value in variables.items())])

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -77,31 +76,32 @@ def create_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
     return attempt
 
 
-def build_launch_command(
-    python: str,
-    attempt: AttemptFolder,
-    run: str,
-    verdict_file: Path,
-    parity: str,
-    time_limit_min: float,
-    reference: dict | None = None,
+def list_launch_options(
+    attempt: AttemptFolder, run: str, time_limit_min: float, reference: dict | None, judged: tuple[str, str] = ("", "")
 ) -> list[str]:
-    """Return the command line of the launcher, which refuses a run that the parity gate forbids.
+    """Return the options of a launcher.
 
-    verdict_file: the gate's verdict on the framework. parity: effect of a failed gate (`required`, `report`, `off`).
-    reference: how the reference kernel is measured, see measure.launch.reference; None if it is not.
+    reference: how the reference kernel is measured, see measure.launch.reference; None if it is not. judged: see
+    read_verdict; a user's program has no verdict.
     """
-    verdict = json.loads(verdict_file.read_text())
     options = {
         "--attempt": str(attempt.path),
         "--run-dir": str(RUNS / run),
         "--deadline-s": str(60 * time_limit_min),
-        "--parity": verdict["status"],
-        **({"--reference": json.dumps(reference)} if reference else {}),
+        "--parity": judged[0],
+        "--reference": json.dumps(reference) if reference else "",
+        "--refuse": judged[1],
     }
-    if is_refused(verdict["status"], parity):
-        options["--refuse"] = f"{verdict['reason']}; see {verdict_file}"
-    return [python, "-m", "howmanygpus.measure.launch.launch", *(word for option in options.items() for word in option)]
+    return [word for option in options.items() if option[1] for word in option]
+
+
+def read_verdict(path: Path, parity: str) -> tuple[str, str]:
+    """Return the status of the gate's verdict on a framework, and why it forbids the run; empty if it does not.
+
+    parity: effect of a failed gate (`required`, `report`, `off`).
+    """
+    verdict = json.loads(path.read_text())
+    return verdict["status"], f"{verdict['reason']}; see {path}" if is_refused(verdict["status"], parity) else ""
 
 
 def prefer_interpreter(python: str | None) -> None:
@@ -109,15 +109,6 @@ def prefer_interpreter(python: str | None) -> None:
     if python:
         folder = str(Path(python).absolute().parent)
         os.environ["PATH"] = os.pathsep.join([folder, os.environ.get("PATH", os.defpath)])
-
-
-def build_program_command(
-    attempt: AttemptFolder, run: str, time_limit_min: float, reference: dict | None = None
-) -> list[str]:
-    """Return the command line of the launcher, which runs in the workflow's own Python."""
-    options = ["--attempt", str(attempt.path), "--run-dir", str(RUNS / run), "--deadline-s", str(60 * time_limit_min)]
-    options += ["--reference", json.dumps(reference)] if reference else []
-    return [sys.executable, "-m", "howmanygpus.measure.program.launch", *options]
 
 
 def is_refused(verdict: str, parity: str) -> bool:

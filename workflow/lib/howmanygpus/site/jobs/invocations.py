@@ -51,18 +51,18 @@ class Call:
         return f"process {self.pid} on {self.host}, since {self.started_at} ({self.command})"
 
 
-def announce(name: str, say: Callable[[str], None] = print, calls: Path = CALLS) -> None:
+def announce(name: str, say: Callable[[str], None] = print) -> None:
     """Announce this process as a call until it ends. Its jobs inherit the name by the environment variable.
 
     say: prints on the screen what jobs of the call tell it.
     """
-    calls.mkdir(parents=True, exist_ok=True)
-    read_each(calls, "*.json", _mark_if_killed)
+    CALLS.mkdir(parents=True, exist_ok=True)
+    read_each(CALLS, "*.json", _mark_if_killed)
     command = make_hiding(os.environ)(" ".join(["snakemake", *sys.argv[1:]]))
     call = Call(
         name, identify_folder(), os.uname().nodename, os.getpid(), read_start_ticks(os.getpid()), now(), command
     )
-    path = (calls / f"{name}.json").absolute()
+    path = (CALLS / f"{name}.json").absolute()
     write_json_atomic(path, asdict(call))
     os.environ[VARIABLE] = name
     atexit.register(path.unlink, missing_ok=True)
@@ -70,9 +70,9 @@ def announce(name: str, say: Callable[[str], None] = print, calls: Path = CALLS)
     print_job_messages(say)
 
 
-def print_job_messages(say: Callable[[str], None], told: Path = TOLD) -> None:
+def print_job_messages(say: Callable[[str], None]) -> None:
     """Say what the jobs of this call tell it while it is at work."""
-    path = (told / os.environ[VARIABLE]).absolute()
+    path = (TOLD / os.environ[VARIABLE]).absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     atexit.register(path.unlink, missing_ok=True)
@@ -99,10 +99,10 @@ def read_call(name: str | None) -> Call | None:
     return next((call for call in list_living_calls() if call.name == name), None)
 
 
-def list_killed_calls(folder: Path = Path()) -> list[Call]:
-    """Return the calls in a folder that were killed."""
-    living = {call.name for call in list_living_calls(folder)}
-    return [call for call in _find_all(folder) if call.name not in living]
+def list_killed_calls() -> list[Call]:
+    """Return the calls in this folder that were killed."""
+    living = {call.name for call in list_living_calls()}
+    return [call for call in _find_all(Path()) if call.name not in living]
 
 
 def list_jobs_of_folder(folder: Path) -> list[str]:

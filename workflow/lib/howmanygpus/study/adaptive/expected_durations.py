@@ -1,7 +1,6 @@
 """Estimates how much of a budget a run will need."""
 
 from collections.abc import Callable, Collection
-from pathlib import Path
 
 from howmanygpus.paths import RUNS
 from howmanygpus.study.adaptive.campaign import Campaign
@@ -12,19 +11,19 @@ MIN_TIME_S = 1.0
 """A run is never expected to take less."""
 
 
-def expect_seconds(campaign: Campaign, tried: Collection[str], folder: Path = RUNS) -> Callable[[Run], float | None]:
+def expect_seconds(campaign: Campaign, tried: Collection[str]) -> Callable[[Run], float | None]:
     """Return a function from a run to its expected seconds, or None if no run like it exists.
 
     Frameworks can differ by an order of magnitude. Durations of other frameworks therefore count only if a run of the
     framework was tried and left no duration. tried: the paths of the campaign's runs that ended or failed.
 
     The duration of a user's program depends on its command alone, so the longest existing run of the same variant is
-    expected again. folder: where the runs are.
+    expected again.
     """
     if campaign.study.is_program:
-        durations = read_durations(folder / campaign.study.name)
+        durations = read_durations(RUNS / campaign.study.name)
         return lambda run: max((seconds for other, seconds in durations if _is_like(run, other)), default=None)
-    recorded = RecordedRuns(campaign.plan, folder)
+    recorded = RecordedRuns(campaign.plan)
     known = {(run.framework, run.device) for run in campaign.runs if run.path in tried}
 
     def expect(run: Run) -> float | None:

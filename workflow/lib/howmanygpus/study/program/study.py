@@ -7,6 +7,7 @@ The axes of a program become variants.
 import itertools
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from howmanygpus.config.errors import Errors, refuse
 from howmanygpus.config.schema import drop_defaults, fill_defaults, fill_study, read_schema, study_defaults
@@ -14,20 +15,9 @@ from howmanygpus.measure.program.command import PLACEHOLDERS
 from howmanygpus.prepare.sources import Description
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.machine import Device, Machine
-from howmanygpus.study.adaptive.keys import count_repeats
 from howmanygpus.study.config.checks import check_seeds
 from howmanygpus.study.config.metrics import check_quality
-from howmanygpus.study.grid import (
-    check_layouts,
-    check_number,
-    choose_nodes,
-    choose_runs,
-    explain_misplacement,
-    list_batches,
-    normalize_num_nodes,
-    resolve_counts,
-    resolve_devices,
-)
+from howmanygpus.study.grid import check_layouts, expand, normalize_num_nodes, resolve_counts
 from howmanygpus.study.largest.resolving import refuse_max
 from howmanygpus.study.program.checks import (
     check_command,
@@ -203,32 +193,15 @@ def make_program_study(name: str, given: dict, machine: Machine, place: str) -> 
         program=program,
         files=files,
     )
-    study.runs = _expand(study)
+    study.runs = expand(study, _explain_unsupported)
     check_layouts(study)
     check_seeds(place, filled)
     return study
 
 
-def _expand(study: ProgramStudy) -> list[Run]:
-    config = study.config
-    devices = resolve_devices(study.place, config["devices"], study.machine)
-    axes = [study.variants, config["precision"], devices, list_batches(study), config["num_nodes"] or [None]]
-    repeats, runs = count_repeats(config), []
-    check_number(study.place, axes, repeats)
-    cells = itertools.product(*axes, range(1, repeats + 1))
-    for variant, precision, device, (num_gpus, size), wanted, repeat in cells:
-        known = study.machine.device(device)
-        nodes = choose_nodes(known, num_gpus, wanted)
-        layout = (num_gpus, nodes or known.num_nodes(num_gpus))
-        reason = explain_misplacement(known, num_gpus, wanted) or _explain_unsupported(study.program, known, layout)
-        cell = (config["model"], variant, INPUT, precision, device, num_gpus, size, repeat)
-        runs.append(Run(study.name, *cell, nodes, reason))
-    return choose_runs(study, runs)
-
-
-def _explain_unsupported(program: dict, device: Device, layout: tuple[int, int]) -> str:
-    (num_gpus, nodes), environment = layout, program["environment"]
-    if program["start"] == "once" and nodes > 1:
+def _explain_unsupported(study: ProgramStudy, device: Device, layout: tuple[int, int], *others: Any) -> str:
+    (num_gpus, nodes), environment = layout, study.program["environment"]
+    if study.program["start"] == "once" and nodes > 1:
         return f"a program that starts once uses one node, and {num_gpus} devices are on {nodes}"
     if environment and device.kind not in FRAMEWORKS[environment].environments:
         return f"{environment} has no environment for {device.kind} devices"
