@@ -40,8 +40,14 @@ def test_passes_share_a_process_and_the_call_has_their_worst_status(statuses, ex
     assert ended.stdout.splitlines() == lines, "what a pass does at its exit is done once, before the next one"
 
 
-def test_another_program_that_calls_snakemake_is_not_started_again():
-    assert call([0, 0], "own.py").stdout.splitlines() == ["pass 1 True", "is followed: False", "released its lock"]
+@pytest.mark.parametrize("name", ["own.py", "/own/__main__.py", "/snakemake/own.py"])
+def test_another_program_that_calls_snakemake_is_not_started_again(name):
+    assert call([0, 0], name).stdout.splitlines() == ["pass 1 True", "is followed: False", "released its lock"]
+
+
+@pytest.mark.parametrize("name", ["/environment/bin/snakemake", "/site-packages/snakemake/__main__.py"])
+def test_snakemake_is_started_again_as_a_program_and_as_a_module(name):
+    assert call([0, 0], name).stdout.count("pass ") == 2
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from snakemake.common.workdir_handler import WorkdirHandler
 
 NUMBER, STATUS = "HOWMANYGPUS_PASS", "HOWMANYGPUS_STATUS"
 """Environment variables with the number of a pass, and with the worst exit status of the passes before it."""
-COMMANDS = ("snakemake", "__main__.py")
-"""Names of the program in a command line of Snakemake; the second is that of `python -m snakemake`."""
+COMMANDS = (("snakemake",), ("snakemake", "__main__.py"))
+"""How the program in a command line of Snakemake ends; the second is that of `python -m snakemake`."""
 
 
 class PassState(NamedTuple):
@@ -76,7 +76,8 @@ def ask_for_another(has_failed: bool) -> bool:
 
 def _is_command() -> bool:
     """Whether this process is a command of Snakemake, and not a program that calls its API."""
-    return Path(sys.argv[0]).name in COMMANDS
+    parts = Path(sys.argv[0]).parts
+    return any(parts[-len(command) :] == command for command in COMMANDS)
 
 
 def _end_pass() -> None:
