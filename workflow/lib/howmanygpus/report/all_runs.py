@@ -6,12 +6,10 @@ most of it, are compressed. Words are in workflow/report/all_runs.html.jinja, be
 """
 
 import base64
-import csv
 import gzip
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -52,16 +50,6 @@ NUM_BINS = 100
 """Points of a line of a timeline."""
 LEFT_OUT = ("code", "environment", "spec", "status", "reason", "settings", "versions")
 """Keys of a record that are shown apart from its rest: the files of code as one hash, and names of variables not."""
-
-
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """Read a table with the values as they are written."""
-    usual = csv.field_size_limit(sys.maxsize)  # A reason may be longer than the usual limit.
-    try:
-        with open(path, newline="") as file:
-            return list(csv.DictReader(file, delimiter="\t"))
-    finally:
-        csv.field_size_limit(usual)
 
 
 def collect(
