@@ -85,7 +85,7 @@ def collect(
             for key in columns
         ],
         "common": [{"title": titles[key], "value": value} for key, value in common.items()],
-        "statuses": count_statuses(runs),
+        "statuses": table["status"].value_counts().to_dict(),
         "rows": rows,
         "details": details,
     }
@@ -110,12 +110,6 @@ def name_measures(runs: list[dict[str, str]]) -> dict[str, str]:
 
 def sort_values(values: set[str], key: str) -> list[str]:
     return sorted(values, key=(lambda value: float(value or "inf")) if key in COUNTS else str)
-
-
-def count_statuses(runs: list[dict[str, str]]) -> dict[str, int]:
-    """Return the number of runs by status, the most frequent first."""
-    statuses = pd.Series([run["status"] for run in runs], dtype=str)
-    return statuses.value_counts().to_dict()
 
 
 def number_configurations(table: pd.DataFrame) -> list[int]:

@@ -71,7 +71,7 @@ def make_result(planned: pd.DataFrame, facts: dict[str, Any], plan: dict[str, An
         configurations.append(
             {name: _plain(value) for name, value in zip([*KEY, "device"], key, strict=True)}
             | {"num_planned": len(repeats)}
-            | {"statuses": {status: int(n) for status, n in repeats["status"].value_counts().items()}}
+            | {"statuses": repeats["status"].value_counts().to_dict()}
             | {name: sorted(set(done[name].dropna().astype(str))) for name in CONSTANT}
             | {name: [_plain(value) for value in done[name]] for name in VALUES}
             | {"summary": {name: _summarize(done[name]) for name in VALUES}}

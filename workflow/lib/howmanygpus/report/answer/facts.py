@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.answer.candidates import Candidate, Goal, Value, choose_goal, list_candidates
-from howmanygpus.report.answer.doubts import Case, count_statuses, list_doubts, list_unreached
+from howmanygpus.report.answer.doubts import Case, list_doubts, list_unreached
 from howmanygpus.report.answer.limits import find_limit
 from howmanygpus.report.answer.names import CONFIGURATION
 from howmanygpus.report.equivalence import NO, compare_means
@@ -117,7 +117,7 @@ def _describe_study(planned: pd.DataFrame, runs: pd.DataFrame) -> Facts:
         "first_day": started.iloc[0][:10] if len(started) else None,
         "last_day": started.iloc[-1][:10] if len(started) else None,
         "num_planned": len(planned),
-        "statuses": {status: int(count) for status, count in planned["status"].value_counts().items()},
+        "statuses": planned["status"].value_counts().to_dict(),
     }
 
 
@@ -258,7 +258,7 @@ def _refuse(runs: pd.DataFrame, found: list[Candidate], equal: list[Candidate], 
     fewer = runs[(runs["num_gpus"] < smallest) & ~runs["status"].isin(("completed", *INFEASIBLE))]
     if is_baseline_needed and len(fewer):
         lacking = int(fewer["num_gpus"].min())
-        statuses = count_statuses(runs[runs["num_gpus"] == lacking])
+        statuses = runs.loc[runs["num_gpus"] == lacking, "status"].value_counts().to_dict()
         return word("baseline_missing", num_gpus=lacking, statuses=statuses)
     return None
 
