@@ -8,7 +8,6 @@ can be published. Rates are compared on a logarithmic scale, because a ratio is 
 
 import itertools
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, median
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.answer.names import CONFIGURATION
-from howmanygpus.report.equivalence import compute_t_quantile
+from howmanygpus.report.equivalence import compute_t_quantile, pool
 from howmanygpus.report.intervals import median_interval
 from howmanygpus.report.places import hide_hosts, hide_places
 from howmanygpus.report.published import is_fair
@@ -182,7 +181,7 @@ def compare(first: Result, second: Result) -> Comparison:
     names = choose_key(first, second)
     ours, theirs = _index(first, names), _index(second, names)
     both = [key for key in ours if key in theirs]
-    spread, freedom = _pool([each[key] for key in both for each in (ours, theirs)])
+    spread, freedom = pool([np.log(each[key]) for key in both for each in (ours, theirs)])
     pairs = [_Pair.of(dict(zip(names, key, strict=True)), ours[key], theirs[key], spread) for key in both]
     of_framework = {
         name: _Pair.mean({"framework": name}, [pair for pair in pairs if pair.names["framework"] == name])
@@ -229,14 +228,6 @@ def _identify(configuration: dict[str, Any], names: tuple[str, ...]) -> tuple:
     """Return what a configuration is matched by."""
     values = (configuration[name] for name in names)
     return tuple(", ".join(value) if isinstance(value, list) else value for value in values)
-
-
-def _pool(groups: Iterable[list[float]]) -> tuple[float, int]:
-    squares, freedom = 0.0, 0
-    for rates in groups:
-        logs = np.log(rates)
-        squares, freedom = squares + float(np.sum((logs - logs.mean()) ** 2)), freedom + len(logs) - 1
-    return (math.sqrt(squares / freedom), freedom) if freedom else (math.nan, 0)
 
 
 @dataclass(frozen=True)

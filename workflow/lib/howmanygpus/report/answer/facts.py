@@ -4,7 +4,6 @@ The decision of a study as facts: which configuration to use, what else there is
 The rules are in docs/answer.md. The templates in workflow/report/ make texts of the facts, and answer.json has them.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log2
 from statistics import fmean
@@ -17,7 +16,7 @@ from howmanygpus.report.answer.candidates import Candidate, Goal, Value, choose_
 from howmanygpus.report.answer.doubts import Case, list_doubts, list_unreached
 from howmanygpus.report.answer.limits import find_limit
 from howmanygpus.report.answer.names import CONFIGURATION
-from howmanygpus.report.equivalence import NO, compare_means
+from howmanygpus.report.equivalence import NO, compare_means, pool
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.published import is_control, is_fair
@@ -213,7 +212,7 @@ def _split_by_quality(found: list[Candidate], goal: Goal, margin: float) -> tupl
         return found, []
     sign = 1 if goal.better == "higher" else -1
     best = max(judged, key=lambda candidate: sign * fmean(candidate.qualities))
-    spread, freedom = _pool([candidate.qualities for candidate in judged])
+    spread, freedom = pool(candidate.qualities for candidate in judged)
     worse = [candidate for candidate in found if not candidate.qualities]
     for candidate in judged:
         difference = sign * (fmean(candidate.qualities) - fmean(best.qualities))
@@ -225,17 +224,6 @@ def _split_by_quality(found: list[Candidate], goal: Goal, margin: float) -> tupl
         is_worse |= not np.isfinite(difference)
         worse += [candidate] if is_worse else []
     return [candidate for candidate in found if candidate not in worse], worse
-
-
-def _pool(groups: Iterable[list[float]]) -> tuple[float, int]:
-    """Return the pooled standard deviation within groups of finite values, and its degrees of freedom."""
-    squares, freedom = 0.0, 0
-    for values in groups:
-        if not np.isfinite(values).all():
-            continue
-        squares += float(np.sum((np.array(values) - np.mean(values)) ** 2))
-        freedom += len(values) - 1
-    return (squares / freedom) ** 0.5 if freedom else 0.0, freedom
 
 
 def _refuse(runs: pd.DataFrame, found: list[Candidate], equal: list[Candidate], is_baseline_needed: bool) -> str | None:
