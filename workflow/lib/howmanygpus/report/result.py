@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from howmanygpus.report.answer.candidates import summarize
 from howmanygpus.report.answer.names import CONFIGURATION
 from howmanygpus.report.equivalence import compute_t_quantile, pool
-from howmanygpus.report.intervals import median_interval
 from howmanygpus.report.places import hide_hosts, hide_places
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.settings_of_runs import describe_settings
@@ -73,22 +73,13 @@ def make_result(planned: pd.DataFrame, facts: dict[str, Any], plan: dict[str, An
             | {"statuses": repeats["status"].value_counts().to_dict()}
             | {name: sorted(set(done[name].dropna().astype(str))) for name in CONSTANT}
             | {name: [_plain(value) for value in done[name]] for name in VALUES}
-            | {"summary": {name: _summarize(done[name]) for name in VALUES}}
+            | {"summary": {name: summarize(done[name].astype(float)) for name in VALUES}}
             | {"settings": settings.get(repeats["run_dir"].iloc[0], {})}
             | {"seeds": [int(seed) for seed in done["seed"]], "disturbed": int(done["disturbed"].eq(True).sum())}
         )
     hosts = [name for column in ("hostname", "nodes") for names in planned[column].dropna() for name in names.split()]
     decision = _publish(facts, list(dict.fromkeys(hosts)))
     return {"version": VERSION, "decision": decision, "configurations": hide_places(configurations)}
-
-
-def _summarize(values: pd.Series) -> dict[str, float] | None:
-    """Return the median of the repeats and its interval, which a single repeat lacks; None without any."""
-    known = values.dropna().astype(float)
-    if known.empty:
-        return None
-    low, high = median_interval(known)
-    return {"median": float(known.median()), "low": _plain(low), "high": _plain(high)}
 
 
 def _publish(facts: Any, hosts: list[str], key: str = "") -> Any:

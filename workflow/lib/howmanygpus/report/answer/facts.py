@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.answer.candidates import Candidate, Goal, Value, choose_goal, list_candidates
+from howmanygpus.report.answer.candidates import Candidate, Goal, choose_goal, list_candidates, summarize
 from howmanygpus.report.answer.doubts import Case, list_doubts, list_unreached
 from howmanygpus.report.answer.limits import find_limit
 from howmanygpus.report.answer.names import CONFIGURATION
@@ -397,21 +397,19 @@ def _describe(candidate: Candidate, by_count: dict[int, Candidate]) -> Facts:
     first = next(iter(by_count.values()))
     speedup = candidate.gain_over(first)
     is_base = candidate is first
-    quality, area = Value.of(candidate.qualities), Value.of(candidate.areas)
-    rate, wall, price = Value.of(candidate.rates), Value.of(candidate.walls), Value.of(candidate.costs)
     ratio = candidate.num_gpus / first.num_gpus
     return {
         **_name(candidate),
-        "duration_s": Value.of(candidate.durations).as_fact(),  # type: ignore[union-attr]
-        "wall_s": wall.as_fact() if wall else None,
-        "images_per_s": rate.as_fact() if rate else None,
-        "cost": price.as_fact() if price else None,
+        "duration_s": summarize(candidate.durations),
+        "wall_s": summarize(candidate.walls),
+        "images_per_s": summarize(candidate.rates),
+        "cost": summarize(candidate.costs),
         "currency": candidate.currency,
         "device_seconds": candidate.duration * candidate.num_gpus,
         "speedup": None if is_base else speedup.as_fact(),
         "efficiency": None if is_base else speedup.median / ratio,
-        "quality": quality.as_fact() if quality else None,
-        "roc_auc": area.as_fact() if area else None,
+        "quality": summarize(candidate.qualities),
+        "roc_auc": summarize(candidate.areas),
         "num_planned": candidate.names["num_planned"],
         "num_repeats": candidate.num_repeats,
         "num_disturbed": candidate.num_disturbed,
