@@ -51,7 +51,7 @@ def is_spread(table: pd.DataFrame) -> pd.Series:
 
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:
-    """Return the end of each line by its label: the series, and its rate on the most nodes relative to the fewest."""
+    """Draw the lines; return the end of each by its label: the series, and its rate relative to the fewest nodes."""
     ends = {}
     for series, line in rows.sort_values("num_nodes").groupby("series"):
         nodes, median = line["num_nodes"], line["images_per_s_median"]
