@@ -24,7 +24,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -56,7 +55,7 @@ from howmanygpus.measure.spec import RunSpec
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.study.loaders import NATIVE_LOADERS
 from howmanygpus.study.runs import Run, complete_spec
-from small_images import compare_small_images
+from small_images import compare_small_images, rate_of_turn
 
 FORMS = ("jpeg", "png", "arrays")
 USERS = {
@@ -103,14 +102,6 @@ def make_spec(data_dir: Path, framework: str, form: str, **settings) -> RunSpec:
     return RunSpec.from_dict(complete_spec(run, given, str(data_dir), ""))
 
 
-def rate_of(batches, seconds: float) -> float:
-    """Return the images per CPU-second of this process, which works in one thread."""
-    num_images, started = 0, time.process_time()
-    while (elapsed_s := time.process_time() - started) < seconds:
-        num_images += len(next(batches)[0])
-    return num_images / elapsed_s
-
-
 def compare_with_bare(folder: Path, form: str, channels: int, options) -> list[dict]:
     """Compare the shared loader with one worker and bare loops, in this process."""
     data, rows = open_data(folder / form), []
@@ -121,12 +112,12 @@ def compare_with_bare(folder: Path, form: str, channels: int, options) -> list[d
         loops += [("copy, move, flip", bare_loop(data, images.__getitem__, copy_changed), {})]
     else:
         decoders = {name: bare_files(data, decode) for name, decode in DECODERS[form].items()}
-        best = max(decoders, key=lambda name: rate_of(decoders[name], options.seconds))
+        best = max(decoders, key=lambda name: rate_of_turn(decoders[name], options.seconds))
         loops = [(f"{best}, move, flip", decoders[best], {})]
     for name, bare, settings in loops:
         spec = make_spec(folder / form, "pytorch_ddp", form, **settings)
         shared = iter(TrainingBatches(spec, data, 0, 1))
-        pairs = [(rate_of(shared, options.seconds), rate_of(bare, options.seconds)) for _ in range(options.pairs)]
+        pairs = [tuple(rate_of_turn(each, options.seconds) for each in (shared, bare)) for _ in range(options.pairs)]
         rows.append(describe(f"bare: {name}", form, channels, "shared", 1, pairs))
     return rows
 
@@ -140,7 +131,7 @@ def rate_alone(way: str, folder: Path, form: str, core: int, seconds: float) -> 
     else:
         batches = bare_loop(data, data.train_images.view(np.ndarray).__getitem__, copy_plainly)
     next(batches)
-    return rate_of(batches, seconds)
+    return rate_of_turn(batches, seconds)
 
 
 def compare_two_with_one(folder: Path, form: str, channels: int, cores: list[int], options) -> list[dict]:

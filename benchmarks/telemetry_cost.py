@@ -9,7 +9,6 @@ or more (order statistics), and is the range of the ratios if there are fewer.
 """
 
 import argparse
-import math
 import statistics
 import sys
 import tempfile
@@ -21,27 +20,11 @@ from reporting import write_benchmark
 
 # isort: split
 from howmanygpus.measure.host.processes import list_cores
+from howmanygpus.report.intervals import median_interval
 from howmanygpus.report.tables.runs import describe_timing
 
 NEVER_S = 1e9
 """Time between samples with which a run takes none."""
-CONFIDENCE = 0.95
-
-
-def find_interval(values: list[float]) -> tuple[float, float]:
-    """Return the narrowest interval of order statistics that has the median with CONFIDENCE, else the range.
-
-    The median of a distribution is between the k-th smallest and the k-th largest of n values, unless fewer than k of
-    them are on one side of it, which is binomial (David and Nagaraja, Order Statistics, 2003, section 7.1).
-    """
-    ordered, n = sorted(values), len(values)
-    low = 0
-    while low + 1 < n - 1 - low:
-        outside = 2 * sum(math.comb(n, k) for k in range(low + 2)) / 2**n
-        if outside > 1 - CONFIDENCE:
-            break
-        low += 1
-    return ordered[low], ordered[n - 1 - low]
 
 
 def main() -> None:
@@ -74,7 +57,7 @@ def main() -> None:
                 sampled, unsampled = (statistics.geometric_mean(each) for each in rates.values())
                 ratios.append(sampled / unsampled)
                 print(f"{layout}: {sampled:.1f} and {unsampled:.1f} images/s, {shares[-1]:.2%}", file=sys.stderr)
-            low, high = find_interval(ratios)
+            low, high = median_interval(ratios)
             rows.append(
                 {
                     "framework": framework,

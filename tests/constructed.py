@@ -10,17 +10,7 @@ import pandas as pd
 
 from howmanygpus.measure.host.samples import COLUMNS as SAMPLES
 from howmanygpus.report.files import read_table, write_table
-from howmanygpus.report.tables import (
-    ceilings,
-    evaluations,
-    explanations,
-    losses,
-    run_phases,
-    scaling,
-    time_split,
-    utilisation,
-)
-from howmanygpus.report.tables import runs as runs_table
+from howmanygpus.report.tables import describe_table, load_table
 from howmanygpus.study.runs import HOW
 from records import make_attempt, make_run
 from specs import make_spec
@@ -239,25 +229,15 @@ def store_run(folder: Path, truth: Truth, run: Run, spec, random: np.random.Gene
 def make_tables(folder: Path, truth: Truth, grid: Grid, allreduces: tuple[dict, ...] = ()) -> dict:
     """Store a study and make its tables as the workflow does. Each is written and read."""
     plan = store(folder, truth, grid)
-    made: dict = {}
-
-    def make(name, table):
-        write_table(folder / f"{name}.tsv", table)
-        made[name] = read_table(folder / f"{name}.tsv")
-
     # Nothing is evaluated, and losses explain no rate.
-    make("losses", pd.DataFrame(columns=list(losses.COLUMNS)))
-    make("evaluations", pd.DataFrame(columns=list(evaluations.COLUMNS)))
-    make("runs", runs_table.tabulate(plan, made["evaluations"], made["losses"], folder))
-    make("scaling", scaling.tabulate(plan, made["runs"]))
-    make("run_phases", run_phases.tabulate(plan, made["runs"], folder))
-    make("time_split", time_split.tabulate(plan, made["runs"], made["run_phases"]))
-    measured = [made[name] for name in ("runs", "scaling", "run_phases")]
-    make("ceilings", ceilings.tabulate(plan, *measured, list(allreduces)))
-    sampled = truth.telemetry is not not_sampled
-    empty = pd.DataFrame(columns=list(utilisation.COLUMNS))
-    make("utilisation", utilisation.tabulate(plan, folder) if sampled else empty)
-    make("explanations", explanations.tabulate(plan, *measured, made["ceilings"], made["utilisation"]))
+    empty = ["losses", "evaluations", *(["utilisation"] if truth.telemetry is not_sampled else [])]
+    made: dict = {name: pd.DataFrame(columns=list(load_table(name).COLUMNS)) for name in empty}
+    made |= {"results": folder, "allreduces": list(allreduces), "decision": None}
+    for name in ("runs", "scaling", "run_phases", "time_split", "ceilings", "utilisation", "explanations"):
+        if name not in made:
+            inputs = {each: made[each] for each in describe_table(name).reads}
+            write_table(folder / f"{name}.tsv", load_table(name).tabulate(plan, **inputs))
+            made[name] = read_table(folder / f"{name}.tsv")
     return made
 
 

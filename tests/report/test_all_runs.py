@@ -11,7 +11,7 @@ import pytest
 from browsing import needs_chromium, open_page
 from howmanygpus.report import all_runs
 from howmanygpus.report.all_runs_figure import draw_svg
-from howmanygpus.report.files import read_table, write_table
+from howmanygpus.report.files import read_table, read_texts, write_table
 from howmanygpus.report.tables import timelines
 from howmanygpus.report.tables.scaling import compute_scaling
 from records import make_attempt
@@ -54,7 +54,7 @@ def made(results):
     plan = plan_of(*specs, unsupported=[make_spec(framework="pytorch_dp")])
     path, page = results / "runs.tsv", results / "results" / "all_runs.html"
     write_table(path, collect(plan, results)[0])
-    runs, rows = read_table(path), all_runs.read_rows(path)
+    runs, rows = read_table(path), read_texts(path).to_dict("records")
     write_table(results / "timelines.tsv", timelines.tabulate(plan, results))
     facts = all_runs.collect(rows, runs, [read_table(results / "timelines.tsv")], results)
     write_table(results / "scaling.tsv", compute_scaling(runs, {"weak": [8]}, {}))

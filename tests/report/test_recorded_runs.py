@@ -19,7 +19,7 @@ from howmanygpus.invocation.rules.products import ProductRules
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report import all_runs
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
-from howmanygpus.report.files import read_table, write_table
+from howmanygpus.report.files import read_table, read_texts, write_table
 from howmanygpus.report.published import drop_unfair
 from howmanygpus.report.rows import merge_tables
 from howmanygpus.report.style import save_svg
@@ -128,7 +128,7 @@ def test_the_page_of_all_runs_has_less_than_two_kilobytes_for_each_run(folders, 
     parts, merged = [folder / "tables" / name / "runs.tsv" for name in studies], folder / "runs.tsv"
     merge_tables(parts, merged)
     timelines = [tables["timelines"] for tables, _ in studies.values()]
-    facts = all_runs.collect(all_runs.read_rows(merged), read_table(merged), timelines, folder)
+    facts = all_runs.collect(read_texts(merged).to_dict("records"), read_table(merged), timelines, folder)
     page, empty = (all_runs.render(facts | changes, {}) for changes in ({}, {"rows": [], "details": []}))
     assert len(facts["details"]) == len(read_table(merged)) > 70
     done = [run for run in facts["details"] if run["values"]["status"] == "completed"]

@@ -6,13 +6,12 @@ import pytest
 from howmanygpus.report.ties import are_told_apart, group_ties, measure_scatter
 
 
-def group(*samples, better="higher"):
-    return group_ties(samples, measure_scatter(samples), better)
+def group(*samples):
+    return group_ties(samples, measure_scatter(samples))
 
 
 def test_a_clear_winner_has_a_group_of_its_own():
     assert group([100, 101, 99], [150, 151, 149], [100.5, 98, 102]) == [2, 1, 2]
-    assert group([100, 101, 99], [150, 151, 149], [100.5, 98, 102], better="lower") == [1, 2, 1]
 
 
 def test_overlapping_repeats_are_a_tie():

@@ -3,11 +3,11 @@
 import pandas as pd
 import pytest
 
+from howmanygpus.report.equivalence import pool
 from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables import variants as table_of_variants
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.runs import IDENTITY, OUTCOME, PROVENANCE
-from howmanygpus.report.tables.variants import pool_spread_of_seeds
 from specs import make_spec
 from stored import FIXED
 
@@ -73,9 +73,8 @@ def test_failed_and_disturbed_repeats_are_counted():
 
 
 def test_the_spread_of_seeds_is_pooled_over_configurations():
-    runs = make_runs({("a", "stock"): BASE, ("b", "stock"): [(1.0, 0.5), (1.0, 0.5)], ("c", "stock"): [(1.0, 0.1)]})
-    spread, freedom = pool_spread_of_seeds(runs)
-    assert (spread, freedom) == (pytest.approx(0.0001**0.5), 2)
+    assert pool([[0.9, 0.92], [0.5, 0.5], [0.1], [], [0.1, float("inf")]]) == (pytest.approx(0.0001**0.5), 2)
+    assert pool([[0.1]]) == (0.0, 0)
 
 
 def test_without_repeats_the_repeats_are_too_few():

@@ -99,13 +99,13 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
         input:
             plan="results/plans/{study}.json",
             tables=expand("results/tables/{{study}}/{table}.tsv", table=described.inputs),
-            runs=products.records if described.reads_results else [],
-            attempts=products.attempts if described.reads_results else [],
-            allreduces=products.allreduces if described.reads_allreduces else [],
-            ledger="results/records/{study}.ledger.json" if described.reads_ledger else [],
-            decision=products.decision if described.reads_decision else [],
-            searches=products.searches if described.reads_searches else [],
-            failed_searches=products.failed_searches if described.reads_searches else [],
+            runs=products.records if "results" in described.reads else [],
+            attempts=products.attempts if "results" in described.reads else [],
+            allreduces=products.allreduces if "allreduces" in described.reads else [],
+            ledger="results/records/{study}.ledger.json" if "ledger" in described.reads else [],
+            decision=products.decision if "decision" in described.reads else [],
+            searches=products.searches if "searches" in described.reads else [],
+            failed_searches=products.failed_searches if "searches" in described.reads else [],
         output:
             table=(
                 report(
@@ -123,7 +123,7 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
         localrule: True
         params:
             code=training.table_code([table], described.uses_metric),
-            published=products.published if described.reads_published else [],
+            published=products.published if "published" in described.reads else [],
             table=table,
             folder=subpath(output.table, parent=True),
         shell:

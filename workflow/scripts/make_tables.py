@@ -41,20 +41,20 @@ def read_inputs(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return what a table is made from, besides the plan."""
     described = describe_table(name)
     inputs: dict[str, Any] = {each: read_table(arguments.folder / f"{each}.tsv") for each in described.inputs}
-    if described.reads_results:
+    if "results" in described.reads:
         inputs["results"] = Path()
-    if described.reads_allreduces:
+    if "allreduces" in described.reads:
         inputs["allreduces"] = [json.loads(path.read_text()) for path in arguments.allreduces]
-    if described.reads_ledger:
+    if "ledger" in described.reads:
         inputs["ledger"] = json.loads(arguments.ledger.read_text())
-    if described.reads_published:
+    if "published" in described.reads:
         inputs["published"] = arguments.published
-    if described.reads_searches:
+    if "searches" in described.reads:
         # The file of a search that failed is older than a record beside it.
         failed = {Path(path.stem).stem: path for path in arguments.failed_searches}
         ended = {path.stem: path for path in arguments.searches}
         inputs["searches"] = {name: json.loads(path.read_text()) for name, path in (failed | ended).items()}
-    if described.reads_decision:
+    if "decision" in described.reads:
         inputs["decision"] = json.loads(arguments.decision.read_text()) if arguments.decision else None
     return inputs
 

@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 
 from howmanygpus.files import write_text_atomic
-from howmanygpus.report.all_runs import collect, match_configurations, read_rows, render
+from howmanygpus.report.all_runs import collect, match_configurations, render
 from howmanygpus.report.all_runs_figure import draw_svg
-from howmanygpus.report.files import read_table
+from howmanygpus.report.files import read_table, read_texts
 
 
 def main() -> None:
@@ -17,7 +17,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, required=True, help="HTML file to write")
     arguments = parser.parse_args()
     runs, scaling = read_table(arguments.runs), read_table(arguments.scaling)
-    facts = collect(read_rows(arguments.runs), runs, map(read_table, arguments.timelines))
+    facts = collect(read_texts(arguments.runs).to_dict("records"), runs, map(read_table, arguments.timelines))
     rows = match_configurations(scaling, runs)
     figures = {study: draw_svg(own, rows[own.index].tolist()) for study, own in scaling.groupby("study", sort=False)}
     drawn = {study: figure for study, figure in figures.items() if figure}

@@ -1,9 +1,12 @@
 """Constants of modules that describe themselves, read without importing the modules and the libraries they need."""
 
 import ast
+from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+Description = TypeVar("Description")
 
 
 def list_modules(folder: Path) -> list[str]:
@@ -46,3 +49,16 @@ def require_constant(path: Path, name: str) -> Any:
     if name not in constants:
         raise ValueError(f"{path} defines no literal {name}; see the docstring of {path.parent / '__init__.py'}")
     return constants[name]
+
+
+def describe_module(path: Path, kind: type[Description]) -> Description:
+    """Fill a dataclass with the literal constants of a module, whose names are those of its fields in capitals.
+
+    Raises ValueError, naming the module, if it lacks the constant of a field without default.
+    """
+    values = {
+        field.name: require_constant(path, field.name.upper())
+        for field in fields(kind)  # type: ignore[arg-type]
+        if field.default is MISSING or field.name.upper() in read_constants(path)
+    }
+    return kind(**values)

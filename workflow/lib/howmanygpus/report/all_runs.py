@@ -6,12 +6,10 @@ most of it, are compressed. Words are in workflow/report/all_runs.html.jinja, be
 """
 
 import base64
-import csv
 import gzip
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -54,16 +52,6 @@ LEFT_OUT = ("code", "environment", "spec", "status", "reason", "settings", "vers
 """Keys of a record that are shown apart from its rest: the files of code as one hash, and names of variables not."""
 
 
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """Read a table with the values as they are written."""
-    usual = csv.field_size_limit(sys.maxsize)  # A reason may be longer than the usual limit.
-    try:
-        with open(path, newline="") as file:
-            return list(csv.DictReader(file, delimiter="\t"))
-    finally:
-        csv.field_size_limit(usual)
-
-
 def collect(
     runs: list[dict[str, str]], table: pd.DataFrame, timelines: Iterable[pd.DataFrame], results: Path = Path()
 ) -> dict[str, Any]:
@@ -97,7 +85,7 @@ def collect(
             for key in columns
         ],
         "common": [{"title": titles[key], "value": value} for key, value in common.items()],
-        "statuses": count_statuses(runs),
+        "statuses": table["status"].value_counts().to_dict(),
         "rows": rows,
         "details": details,
     }
@@ -122,12 +110,6 @@ def name_measures(runs: list[dict[str, str]]) -> dict[str, str]:
 
 def sort_values(values: set[str], key: str) -> list[str]:
     return sorted(values, key=(lambda value: float(value or "inf")) if key in COUNTS else str)
-
-
-def count_statuses(runs: list[dict[str, str]]) -> dict[str, int]:
-    """Return the number of runs by status, the most frequent first."""
-    statuses = pd.Series([run["status"] for run in runs], dtype=str)
-    return statuses.value_counts().to_dict()
 
 
 def number_configurations(table: pd.DataFrame) -> list[int]:

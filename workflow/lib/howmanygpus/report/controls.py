@@ -17,34 +17,24 @@ SHARED = [*(name for name in CURVE if name not in ("variant", "input")), *CONFIG
 """Columns that a control has in common with the run that it repeats."""
 
 
-def find_first_variant(plan: dict, runs: pd.DataFrame) -> str:
-    """Return the variant that control runs repeat: the first one of the study."""
-    variants = list(plan["config"].get("variants", {})) or list(runs.loc[is_fair(runs), "variant"])
-    return variants[0] if variants else ""
-
-
 class Repeats:
-    """The repeats of configurations, by what they leave out of their work.
+    """The repeats of configurations, by what they leave out of their work. Control runs repeat the first variant."""
 
-    first_variant: the one that control runs repeat.
-    """
-
-    def __init__(
-        self, runs: pd.DataFrame, phases: pd.DataFrame, first_variant: str, utilisation: pd.DataFrame | None = None
-    ):
+    def __init__(self, plan: dict, runs: pd.DataFrame, phases: pd.DataFrame, utilisation: pd.DataFrame | None = None):
         """runs, phases, utilisation: the tables `runs`, `run_phases` and `utilisation`."""
         names = ["framework", "variant", "input", "precision", "device", *CONFIGURATION, "repeat"]
         self._runs = runs
         for table in (phases, *(() if utilisation is None else (utilisation,))):
             columns = [name for name in table if name not in self._runs or name in names]
             self._runs = self._runs.merge(table[columns], on=names, how="left")
-        self.first_variant = first_variant
         self.has_controls = bool(is_control(runs).any())
         fair, controls = self._runs[is_fair(self._runs)], self._runs[is_control(self._runs)]
+        self.first_variant = next(iter([*plan["config"].get("variants", ()), *fair["variant"]]), "")
         # One resident batch takes the place of all inputs.
         inputs = controls["input"].where(controls["control"] != RESIDENT_INPUT, RESIDENT)
-        self._fair = split_rows(fair, [*CURVE, *CONFIGURATION])
-        self._controls = split_rows(controls.assign(input=inputs), ["control", "input", *SHARED])
+        self._fair = dict(list(fair.groupby([*CURVE, *CONFIGURATION], sort=False)))
+        controls = controls.assign(input=inputs).groupby(["control", "input", *SHARED], sort=False)
+        self._controls = dict(list(controls))
 
     def find(self, row: pd.Series, control: str = "") -> pd.DataFrame:
         """Return all planned repeats of a configuration, or of one of its controls."""
@@ -59,11 +49,6 @@ class Repeats:
 def is_independent(row: pd.Series) -> bool:
     """Return whether each device of a configuration does a run of its own."""
     return bool(row.get("independent") == 1)
-
-
-def split_rows(table: pd.DataFrame, columns: list[str]) -> dict[tuple, pd.DataFrame]:
-    """Return the rows with the same values of some columns, by these values."""
-    return {key: table.iloc[places] for key, places in table.groupby(columns, sort=False).indices.items()}
 
 
 def time_images(runs: pd.DataFrame) -> np.ndarray:

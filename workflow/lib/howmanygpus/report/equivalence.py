@@ -1,6 +1,7 @@
 """Whether two means are the same within a margin: two one-sided tests (Schuirmann 1987), by a confidence interval."""
 
 import math
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import numpy as np
@@ -23,6 +24,17 @@ def compute_t_quantile(freedom: int, level: float = LEVEL) -> float:
     density = np.exp(scale - (freedom + 1) / 2 * np.log1p(t**2 / freedom))
     below = 0.5 + np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2 * (t[1] - t[0]))])
     return float(np.interp(level, below, t))
+
+
+def pool(groups: Iterable[Sequence[float] | np.ndarray]) -> tuple[float, int]:
+    """Return the pooled standard deviation within groups, and its degrees of freedom; zeros without any.
+
+    Groups that are empty or have a value that is not finite are left out.
+    """
+    known = [np.asarray(each, float) for each in groups if len(each) and np.isfinite(each).all()]
+    freedom = sum(len(each) - 1 for each in known)
+    squares = sum(float(np.sum((each - each.mean()) ** 2)) for each in known)
+    return (math.sqrt(squares / freedom), freedom) if freedom else (0.0, 0)
 
 
 def compare_means(

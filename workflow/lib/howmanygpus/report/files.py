@@ -27,6 +27,11 @@ def read_table(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, sep="\t", keep_default_na=False, na_values=[""], dtype=texts)
 
 
+def read_texts(path: Path) -> pd.DataFrame:
+    """Read a table with all values as they are written; an undefined one is an empty text."""
+    return pd.read_csv(path, sep="\t", dtype=str, na_filter=False)
+
+
 def find_record(run: str, results: Path = Path()) -> Path | None:
     """Return the record of a run, or of the last attempt at it, below a folder that holds `results/`; None without any.
 

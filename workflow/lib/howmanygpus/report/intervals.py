@@ -27,21 +27,14 @@ NEGLIGIBLE = 1e-9
 def median_interval(values: Iterable[float], level: float = LEVEL) -> tuple[float, float]:
     """Return the lowest and highest plausible median of a population. values: a sample of it; nan is ignored.
 
-    The interval has at least this level from 6 values on for 95 %, and the range of fewer values has median_level. It
-    is (nan, nan) for fewer than two values.
+    The interval has at least this level from 6 values on for 95 %, and is the range of fewer values. It is (nan, nan)
+    for fewer than two values.
     """
     ordered = _sort(values)
     if len(ordered) < FEWEST:
         return np.nan, np.nan
     rank = _choose_rank(len(ordered), level)
     return float(ordered[rank - 1]), float(ordered[-rank])
-
-
-def median_level(num_values: int, level: float = LEVEL) -> float:
-    """Return the exact level of median_interval for a continuous population; nan for fewer than two values."""
-    if num_values < FEWEST:
-        return np.nan
-    return _compute_level(num_values, _choose_rank(num_values, level))
 
 
 def ratio_interval(

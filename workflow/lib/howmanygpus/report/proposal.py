@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from howmanygpus.report.answer.candidates import Value
+from howmanygpus.report.answer.candidates import summarize
 from howmanygpus.report.answer.names import CONFIGURATION
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.published import is_fair
@@ -101,14 +101,14 @@ def _describe_rows(rows: pd.DataFrame, runs: pd.DataFrame, cases: int) -> list[F
     described: list[Facts] = []
     for _, row in rows.iterrows():
         repeats = runs[(runs[CONFIGURATION] == row[CONFIGURATION]).all(axis=1) & (runs["status"] == "completed")]
-        wall = Value.of(repeats["wall_time_s"].astype(float))
+        wall = summarize(repeats["wall_time_s"].astype(float))
         started = repeats["init_s"].astype(float) + repeats["compile_s"].astype(float)
         share = (started / repeats["wall_time_s"].astype(float)).median()
         before = described[-1] if described else None
         gain = row["images_per_s_median"] / before["images_per_s"]["median"] if before else None
         doublings = np.log2(row["num_gpus"] / before["num_gpus"]) if before else 0.0
         is_base = bool(is_baseline(rows.loc[[row.name]]).iloc[0])
-        wall_s = wall.median if wall else np.nan
+        wall_s = wall["median"] if wall else np.nan
         described.append(
             {
                 **{
@@ -126,7 +126,7 @@ def _describe_rows(rows: pd.DataFrame, runs: pd.DataFrame, cases: int) -> list[F
                 ),
                 "gain": gain,
                 "has_gain": None if gain is None else bool(gain >= DOUBLING**doublings),
-                "wall_s": wall.as_fact() if wall else None,
+                "wall_s": wall,
                 "startup_frac": _known(share),
                 "node_hours": _known(cases * row["num_nodes"] * wall_s / 3600),
                 **{name: _known(repeats[name].astype(float).median()) for name in USED},

@@ -8,7 +8,6 @@ can be published. Rates are compared on a logarithmic scale, because a ratio is 
 
 import itertools
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, median
 from typing import Any
@@ -16,9 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from howmanygpus.report.answer.candidates import summarize
 from howmanygpus.report.answer.names import CONFIGURATION
-from howmanygpus.report.equivalence import compute_t_quantile
-from howmanygpus.report.intervals import median_interval
+from howmanygpus.report.equivalence import compute_t_quantile, pool
 from howmanygpus.report.places import hide_hosts, hide_places
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.settings_of_runs import describe_settings
@@ -71,25 +70,16 @@ def make_result(planned: pd.DataFrame, facts: dict[str, Any], plan: dict[str, An
         configurations.append(
             {name: _plain(value) for name, value in zip([*KEY, "device"], key, strict=True)}
             | {"num_planned": len(repeats)}
-            | {"statuses": {status: int(n) for status, n in repeats["status"].value_counts().items()}}
+            | {"statuses": repeats["status"].value_counts().to_dict()}
             | {name: sorted(set(done[name].dropna().astype(str))) for name in CONSTANT}
             | {name: [_plain(value) for value in done[name]] for name in VALUES}
-            | {"summary": {name: _summarize(done[name]) for name in VALUES}}
+            | {"summary": {name: summarize(done[name].astype(float)) for name in VALUES}}
             | {"settings": settings.get(repeats["run_dir"].iloc[0], {})}
             | {"seeds": [int(seed) for seed in done["seed"]], "disturbed": int(done["disturbed"].eq(True).sum())}
         )
     hosts = [name for column in ("hostname", "nodes") for names in planned[column].dropna() for name in names.split()]
     decision = _publish(facts, list(dict.fromkeys(hosts)))
     return {"version": VERSION, "decision": decision, "configurations": hide_places(configurations)}
-
-
-def _summarize(values: pd.Series) -> dict[str, float] | None:
-    """Return the median of the repeats and its interval, which a single repeat lacks; None without any."""
-    known = values.dropna().astype(float)
-    if known.empty:
-        return None
-    low, high = median_interval(known)
-    return {"median": float(known.median()), "low": _plain(low), "high": _plain(high)}
 
 
 def _publish(facts: Any, hosts: list[str], key: str = "") -> Any:
@@ -182,7 +172,7 @@ def compare(first: Result, second: Result) -> Comparison:
     names = choose_key(first, second)
     ours, theirs = _index(first, names), _index(second, names)
     both = [key for key in ours if key in theirs]
-    spread, freedom = _pool([each[key] for key in both for each in (ours, theirs)])
+    spread, freedom = pool([np.log(each[key]) for key in both for each in (ours, theirs)])
     pairs = [_Pair.of(dict(zip(names, key, strict=True)), ours[key], theirs[key], spread) for key in both]
     of_framework = {
         name: _Pair.mean({"framework": name}, [pair for pair in pairs if pair.names["framework"] == name])
@@ -229,14 +219,6 @@ def _identify(configuration: dict[str, Any], names: tuple[str, ...]) -> tuple:
     """Return what a configuration is matched by."""
     values = (configuration[name] for name in names)
     return tuple(", ".join(value) if isinstance(value, list) else value for value in values)
-
-
-def _pool(groups: Iterable[list[float]]) -> tuple[float, int]:
-    squares, freedom = 0.0, 0
-    for rates in groups:
-        logs = np.log(rates)
-        squares, freedom = squares + float(np.sum((logs - logs.mean()) ** 2)), freedom + len(logs) - 1
-    return (math.sqrt(squares / freedom), freedom) if freedom else (math.nan, 0)
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,15 @@
 Rows of tables: the names of series, wording that several tables share, and joining tables of several studies.
 
 A series is a line of a figure, and a configuration in answers. Rates on random images are upper bounds, which answers
-and figures keep apart from those on real images. Tables are joined as texts, without pandas, whose import takes longer.
+and figures keep apart from those on real images. Tables are joined as texts.
 """
 
-import csv
-import sys
 from pathlib import Path
 
 import pandas as pd
 
-from howmanygpus.files import atomic_path
 from howmanygpus.measure.spec import RANDOM_INPUTS, RESIDENT
+from howmanygpus.report.files import read_texts, write_table
 
 
 def name_count(count: int, noun: str) -> str:
@@ -96,24 +94,10 @@ def merge_tables(parts: list[Path], table: Path) -> None:
 
     A record that serves all studies alike has one row, and one that belongs to studies has a row for each.
     """
-    columns: dict[str, None] = {}
-    rows: list[dict[str, str]] = []
-    usual = csv.field_size_limit(sys.maxsize)  # A reason may be longer than the usual limit.
-    try:
-        for part in parts:
-            with open(part, newline="") as file:
-                reader = csv.DictReader(file, delimiter="\t")
-                columns |= dict.fromkeys(reader.fieldnames or ())
-                rows += reader
-    finally:
-        csv.field_size_limit(usual)
-    if RECORD in columns:
-        last = {(row.get(RECORD, ""), row.get("study", "")): position for position, row in enumerate(rows)}
-        rows = [rows[position] for position in sorted(last.values())]
-    with atomic_path(table) as partial, open(partial, "w", newline="") as file:
-        writer = csv.DictWriter(file, list(columns), restval="", delimiter="\t", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    merged = pd.concat(map(read_texts, parts), ignore_index=True).fillna("")
+    if RECORD in merged:
+        merged = merged.drop_duplicates([name for name in (RECORD, "study") if name in merged], keep="last")
+    write_table(table, merged)
 
 
 def leave_out_repeated(rows: pd.DataFrame, *more: str) -> pd.DataFrame:

@@ -47,14 +47,13 @@ def are_told_apart(one: Values, other: Values, scatter: float) -> bool:
         return bool(max(ratio, np.divide(1, ratio)) > scatter) and not low <= 1 <= high
 
 
-def group_ties(samples: Sequence[Values], scatter: float, better: str = "higher") -> list[int]:
-    """Return the number of each configuration's group, from 1 for the best.
+def group_ties(samples: Sequence[Values], scatter: float) -> list[int]:
+    """Return the number of each configuration's group, from 1 for the highest medians.
 
     samples: the values of each configuration, at least one each; scatter: as measure_scatter returns it for the study.
     Configurations with equal medians keep their order.
     """
-    sign = -1 if better == "higher" else 1
-    waiting = sorted(range(len(samples)), key=lambda position: sign * float(np.median(samples[position])))
+    waiting = sorted(range(len(samples)), key=lambda position: -float(np.median(samples[position])))
     groups, number = [0] * len(samples), 0
     while waiting:
         leader, number = waiting[0], number + 1

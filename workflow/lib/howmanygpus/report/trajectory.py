@@ -120,10 +120,8 @@ def summarize_trajectories(losses: pd.DataFrame) -> dict[tuple, dict]:
     compared = losses[losses["difference"].notna()]
     compared = compared.assign(ratio=compared["difference"] / compared["difference_limit"])
     worst = compared.sort_values("ratio", kind="stable").drop_duplicates(list(IDENTITY), keep="last")
-    rows = zip(
-        *(worst[key] for key in IDENTITY), zip(worst["difference"], worst["difference_limit"], strict=True), strict=True
-    )
-    return {tuple(identity): dict(zip(COLUMNS, found, strict=True)) for *identity, found in rows}
+    found = worst.set_index(list(IDENTITY))[["difference", "difference_limit"]]
+    return found.set_axis(list(COLUMNS), axis="columns").to_dict("index")
 
 
 def compute_roundoff(work: dict) -> float:

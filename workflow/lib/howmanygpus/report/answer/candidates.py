@@ -55,6 +55,12 @@ class Value:
         return {name: value if np.isfinite(value) else None for name, value in vars(self).items()}
 
 
+def summarize(values: Iterable[float]) -> dict[str, float | None] | None:
+    """Return the median of the values that are known with its interval, as a fact; None if there are none."""
+    value = Value.of(values)
+    return value.as_fact() if value else None
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A configuration that completed without a failed repeat, and reached the goal in all of them.

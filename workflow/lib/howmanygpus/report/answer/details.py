@@ -49,10 +49,10 @@ def describe(
         "data": describe_data(datasets),
         "devices": list_devices(fair),
         "started": _find_ends(fair["started_at"]),
-        "controls": _count(controls["status"]),
-        "stale": _count(_explain_stale(planned)),
+        "controls": controls["status"].value_counts().to_dict(),
+        "stale": _explain_stale(planned).value_counts().to_dict(),
         "ended": count_reasons(planned),
-        "health": _count(planned["health"].dropna()),
+        "health": planned["health"].value_counts().to_dict(),
         "outliers": list_outliers(fair),
         "trajectories": compare_trajectories(planned),
         "own_rates": name_own_rates(fair),
@@ -65,11 +65,6 @@ def describe(
         "protocols": list_protocols(protocols),
         "bill": add_up_bill(jobs),
     }
-
-
-def _count(values: pd.Series) -> dict[str, int]:
-    """Count each value, the most frequent first."""
-    return {str(value): int(count) for value, count in values.value_counts().items()}
 
 
 def describe_data(datasets: pd.DataFrame) -> Facts:
@@ -120,10 +115,12 @@ def _explain_stale(runs: pd.DataFrame) -> pd.Series:
 def count_reasons(runs: pd.DataFrame) -> list[Facts]:
     """Count the runs without a result by status and reason; those that are merely to be done have none."""
     ended = runs[~runs["status"].isin(["completed", MISSING, NOT_RUN, "stale", "running"])]
-    counts = ended.assign(reason=ended["reason"].astype(object).fillna("")).value_counts(["status", "reason"])
-    return [
-        {"status": status, "reason": reason, "num_runs": int(number)} for (status, reason), number in counts.items()
-    ]
+    return _count_pairs(ended.assign(reason=ended["reason"].astype(object).fillna("")))
+
+
+def _count_pairs(runs: pd.DataFrame) -> list[Facts]:
+    """Return each pair of status and reason with its number of runs, the most frequent first."""
+    return runs.value_counts(["status", "reason"]).rename("num_runs").reset_index().to_dict("records")
 
 
 def list_outliers(runs: pd.DataFrame) -> list[Facts]:
@@ -158,14 +155,11 @@ def describe_grid(runs: pd.DataFrame, decision: GridDecision) -> Facts:
     # Configurations are the runs that differ in more than the repeat.
     ended = {path.rpartition("_repeat")[0]: cause for path, (cause, _) in decision.get("repeats_ended", {}).items()}
     left_out = runs[runs["status"].isin([NOT_RUN, MISSING]) & (runs["reason"] != NOT_YET)]
-    counts = left_out.value_counts(["status", "reason"])
     return {
         "probes_of": decision.get("probes_of"),
         "is_cut": bool((runs["status"] == NOT_RUN).any()),
         "repeats_ended": dict(Counter(ended.values())),
-        "left_out": [
-            {"status": status, "reason": reason, "num_runs": int(number)} for (status, reason), number in counts.items()
-        ],
+        "left_out": _count_pairs(left_out),
     }
 
 

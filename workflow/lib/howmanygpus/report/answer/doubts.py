@@ -11,13 +11,13 @@ import pandas as pd
 
 from howmanygpus.clone import name_script
 from howmanygpus.report.answer.candidates import Candidate, Goal
+from howmanygpus.report.answer.details import compare_trajectories
 from howmanygpus.report.answer.names import CONFIGURATION
 from howmanygpus.report.drift import choose_unit, compute_relative_rates, describe_drift, measure_drift
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.rows import choose_inputs, is_program, name_own_rates
 from howmanygpus.report.texts import word
-from howmanygpus.report.trajectory import has_unexplained_losses
 
 LINEAR = 1.05
 """Efficiency above which a speed-up counts as more than linear."""
@@ -104,11 +104,9 @@ def _doubt_runs(case: Case) -> Doubts:
 def _doubt_work(case: Case) -> Doubts:
     """Runs that may not have done the same work."""
     runs = case.runs
-    compared = runs[runs["trajectory"].notna()]
-    apart = compared[has_unexplained_losses(compared)]
-    if len(apart):
-        facts = {"num_apart": len(apart), "num_compared": len(compared), "frameworks": _list_frameworks(apart)}
-        yield "unequal_work", facts
+    losses = compare_trajectories(runs)
+    if losses and losses["num_apart"]:
+        yield "unequal_work", losses
     if case.unproven:
         yield "unproven", {"frameworks": case.unproven, "is_recommended": (runs["parity"] == "failed").any().item()}
     if case.is_any_done and (runs["parity"] == "not_checked").any() and not is_program(runs):
@@ -253,22 +251,19 @@ def _doubt_lacking(case: Case) -> Doubts:
     for framework, own in runs[~is_done].groupby("framework", sort=False):
         tried = own[own["status"] != "missing"]
         if len(tried):
-            facts = {"framework": framework, "statuses": count_statuses(tried), "reason": _find_reason(tried)}
-            yield "absent_framework", facts
+            statuses = tried["status"].value_counts().to_dict()
+            yield "absent_framework", {"framework": framework, "statuses": statuses, "reason": _find_reason(tried)}
     failed = runs[(has_failed(runs["status"]) | runs["status"].isin(NOT_DONE_AGAIN)) & is_done]
     if len(failed):
         names = ["num_gpus", "device", "framework", "per_device_batch_size"]
         places = failed[names].drop_duplicates().sort_values("num_gpus", kind="stable").itertuples(index=False)
-        facts = {"num_runs": len(failed), "statuses": count_statuses(failed), "faster": _list_faster(case, failed)}
+        statuses = failed["status"].value_counts().to_dict()
+        facts = {"num_runs": len(failed), "statuses": statuses, "faster": _list_faster(case, failed)}
         yield (
             "failed",
             facts
             | {"configurations": [f"{count} x {device} {name} batch {size}" for count, device, name, size in places]},
         )
-
-
-def count_statuses(runs: pd.DataFrame) -> dict[str, int]:
-    return {status: int(number) for status, number in runs["status"].value_counts().items()}
 
 
 def _find_reason(runs: pd.DataFrame) -> str | None:

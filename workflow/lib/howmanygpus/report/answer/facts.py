@@ -4,7 +4,6 @@ The decision of a study as facts: which configuration to use, what else there is
 The rules are in docs/answer.md. The templates in workflow/report/ make texts of the facts, and answer.json has them.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log2
 from statistics import fmean
@@ -13,11 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.answer.candidates import Candidate, Goal, Value, choose_goal, list_candidates
-from howmanygpus.report.answer.doubts import Case, count_statuses, list_doubts, list_unreached
+from howmanygpus.report.answer.candidates import Candidate, Goal, choose_goal, list_candidates, summarize
+from howmanygpus.report.answer.doubts import Case, list_doubts, list_unreached
 from howmanygpus.report.answer.limits import find_limit
 from howmanygpus.report.answer.names import CONFIGURATION
-from howmanygpus.report.equivalence import NO, compare_means
+from howmanygpus.report.equivalence import NO, compare_means, pool
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.published import is_control, is_fair
@@ -117,7 +116,7 @@ def _describe_study(planned: pd.DataFrame, runs: pd.DataFrame) -> Facts:
         "first_day": started.iloc[0][:10] if len(started) else None,
         "last_day": started.iloc[-1][:10] if len(started) else None,
         "num_planned": len(planned),
-        "statuses": {status: int(count) for status, count in planned["status"].value_counts().items()},
+        "statuses": planned["status"].value_counts().to_dict(),
     }
 
 
@@ -213,7 +212,7 @@ def _split_by_quality(found: list[Candidate], goal: Goal, margin: float) -> tupl
         return found, []
     sign = 1 if goal.better == "higher" else -1
     best = max(judged, key=lambda candidate: sign * fmean(candidate.qualities))
-    spread, freedom = _pool([candidate.qualities for candidate in judged])
+    spread, freedom = pool(candidate.qualities for candidate in judged)
     worse = [candidate for candidate in found if not candidate.qualities]
     for candidate in judged:
         difference = sign * (fmean(candidate.qualities) - fmean(best.qualities))
@@ -225,17 +224,6 @@ def _split_by_quality(found: list[Candidate], goal: Goal, margin: float) -> tupl
         is_worse |= not np.isfinite(difference)
         worse += [candidate] if is_worse else []
     return [candidate for candidate in found if candidate not in worse], worse
-
-
-def _pool(groups: Iterable[list[float]]) -> tuple[float, int]:
-    """Return the pooled standard deviation within groups of finite values, and its degrees of freedom."""
-    squares, freedom = 0.0, 0
-    for values in groups:
-        if not np.isfinite(values).all():
-            continue
-        squares += float(np.sum((np.array(values) - np.mean(values)) ** 2))
-        freedom += len(values) - 1
-    return (squares / freedom) ** 0.5 if freedom else 0.0, freedom
 
 
 def _refuse(runs: pd.DataFrame, found: list[Candidate], equal: list[Candidate], is_baseline_needed: bool) -> str | None:
@@ -258,7 +246,7 @@ def _refuse(runs: pd.DataFrame, found: list[Candidate], equal: list[Candidate], 
     fewer = runs[(runs["num_gpus"] < smallest) & ~runs["status"].isin(("completed", *INFEASIBLE))]
     if is_baseline_needed and len(fewer):
         lacking = int(fewer["num_gpus"].min())
-        statuses = count_statuses(runs[runs["num_gpus"] == lacking])
+        statuses = runs.loc[runs["num_gpus"] == lacking, "status"].value_counts().to_dict()
         return word("baseline_missing", num_gpus=lacking, statuses=statuses)
     return None
 
@@ -409,21 +397,19 @@ def _describe(candidate: Candidate, by_count: dict[int, Candidate]) -> Facts:
     first = next(iter(by_count.values()))
     speedup = candidate.gain_over(first)
     is_base = candidate is first
-    quality, area = Value.of(candidate.qualities), Value.of(candidate.areas)
-    rate, wall, price = Value.of(candidate.rates), Value.of(candidate.walls), Value.of(candidate.costs)
     ratio = candidate.num_gpus / first.num_gpus
     return {
         **_name(candidate),
-        "duration_s": Value.of(candidate.durations).as_fact(),  # type: ignore[union-attr]
-        "wall_s": wall.as_fact() if wall else None,
-        "images_per_s": rate.as_fact() if rate else None,
-        "cost": price.as_fact() if price else None,
+        "duration_s": summarize(candidate.durations),
+        "wall_s": summarize(candidate.walls),
+        "images_per_s": summarize(candidate.rates),
+        "cost": summarize(candidate.costs),
         "currency": candidate.currency,
         "device_seconds": candidate.duration * candidate.num_gpus,
         "speedup": None if is_base else speedup.as_fact(),
         "efficiency": None if is_base else speedup.median / ratio,
-        "quality": quality.as_fact() if quality else None,
-        "roc_auc": area.as_fact() if area else None,
+        "quality": summarize(candidate.qualities),
+        "roc_auc": summarize(candidate.areas),
         "num_planned": candidate.names["num_planned"],
         "num_repeats": candidate.num_repeats,
         "num_disturbed": candidate.num_disturbed,

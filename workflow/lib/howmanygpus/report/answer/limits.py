@@ -8,7 +8,7 @@ import pandas as pd
 
 from howmanygpus.report.answer.candidates import Candidate
 from howmanygpus.report.answer.details import read_cause
-from howmanygpus.report.answer.doubts import Case, count_statuses
+from howmanygpus.report.answer.doubts import Case
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows import is_program
 from howmanygpus.report.shares import NAMED_FRAC
@@ -75,7 +75,7 @@ def _explain_absence(case: Case, chosen: Candidate) -> Facts:
     if case.goal.is_target and (planned["status"] == "completed").all():
         target = {"metric": name_metric(case.goal.metric or ""), "threshold": case.goal.threshold}
         return _say("more_miss_the_target", num_gpus=num_gpus, **target)
-    return _say("more_incomplete", num_gpus=num_gpus, statuses=count_statuses(planned))
+    return _say("more_incomplete", num_gpus=num_gpus, statuses=planned["status"].value_counts().to_dict())
 
 
 def _choose_explanation(chosen: Candidate, explanations: pd.DataFrame) -> pd.Series | None:

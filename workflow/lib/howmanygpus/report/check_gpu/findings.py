@@ -121,7 +121,7 @@ def tabulate(plan: dict, results: Path = Path(), table: str = "runs") -> pd.Data
     """Return a table of a study, made with the tables that it reads. plan: content of results/plans/{study}.json."""
     described = describe_table(table)
     inputs: dict = {name: tabulate(plan, results, name) for name in described.inputs}
-    return load_table(table).tabulate(plan, **inputs, **({"results": results} if described.reads_results else {}))
+    return load_table(table).tabulate(plan, **inputs, **({"results": results} if "results" in described.reads else {}))
 
 
 def describe_run(row: pd.Series) -> str:

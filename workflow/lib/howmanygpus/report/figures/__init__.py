@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from howmanygpus.self_description import has_several, is_switched_on, list_modules, read_constants, require_constant
+from howmanygpus.self_description import describe_module, has_several, is_switched_on, list_modules
 
 FOLDER = Path(__file__).parent
 
@@ -35,13 +35,13 @@ class Description:
     title: str
     category: str
     tables: tuple[str, ...]
-    compares: str | None
-    needs: str | None
-    needs_preflight: bool
-    needs_price: bool
-    needs_published: tuple[str, ...]
-    needs_protocols: bool
-    shows_unfair: bool
+    compares: str | None = None
+    needs: str | None = None
+    needs_preflight: bool = False
+    needs_price: bool = False
+    needs_published: tuple[str, ...] = ()
+    needs_protocols: bool = False
+    shows_unfair: bool = False
 
     @property
     def is_common(self) -> bool:
@@ -94,17 +94,4 @@ def load_figure(name: str) -> ModuleType:
 
 def describe_figure(name: str) -> Description:
     """Read a figure's module without importing it."""
-    path = FOLDER / f"{name}.py"
-    constants = read_constants(path)
-    return Description(
-        title=require_constant(path, "TITLE"),
-        category=require_constant(path, "CATEGORY"),
-        tables=tuple(require_constant(path, "TABLES")),
-        compares=constants.get("COMPARES"),
-        needs=constants.get("NEEDS"),
-        needs_preflight=constants.get("NEEDS_PREFLIGHT", False),
-        needs_price=constants.get("NEEDS_PRICE", False),
-        needs_published=tuple(constants.get("NEEDS_PUBLISHED", ())),
-        needs_protocols=constants.get("NEEDS_PROTOCOLS", False),
-        shows_unfair=constants.get("SHOWS_UNFAIR", False),
-    )
+    return describe_module(FOLDER / f"{name}.py", Description)

@@ -37,11 +37,11 @@ def draw(placement: pd.DataFrame) -> Figure:
     figure, axes = make_panels([name_panel(count, size, rows) for (count, size), rows in panels])
     for panel, (_, rows) in zip(axes, panels, strict=True):
         panel.set_xlabel("nodes")
-        draw_panel(panel, rows, styles)
+        ends = draw_panel(panel, rows, styles)
         mark_counts(panel, table["num_nodes"])
         panel.set_ylim(0, 1.08 * rows["images_per_s_max"].max())
         panel.set_ylabel(f"{find_unit(table)}/s over all devices")
-        label_lines(panel, compute_line_ends(rows, styles))
+        label_lines(panel, ends)
     return figure
 
 
@@ -50,22 +50,18 @@ def is_spread(table: pd.DataFrame) -> pd.Series:
     return (table["num_nodes"] > table["base_num_nodes"]) & table["rate_of_base"].notna()
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
+def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:
+    """Draw the lines; return the end of each by its label: the series, and its rate relative to the fewest nodes."""
+    ends = {}
     for series, line in rows.sort_values("num_nodes").groupby("series"):
         nodes, median = line["num_nodes"], line["images_per_s_median"]
         spread = [median - line["images_per_s_min"], line["images_per_s_max"] - median]
         axes.errorbar(nodes, median, yerr=spread, capsize=4, **styles[series])
         mark_disturbed(axes, nodes, median, line["num_disturbed"] > 0)
         count_failed(axes, nodes, median, line["num_repeats"], line["num_failed"], styles[series]["color"])
-    if is_spread(rows).any():
-        add_note(axes, NOTE)
-
-
-def compute_line_ends(rows: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:
-    """Return the end of each line by its label: the series, and its rate on the most nodes relative to the fewest."""
-    ends = {}
-    for series, line in rows.sort_values("num_nodes").groupby("series"):
         last = line.iloc[-1]
         ratio = f" {last['rate_of_base']:.2f}" if is_spread(line).iloc[-1] else ""
         ends[f"{series}{ratio}"] = (last["num_nodes"], last["images_per_s_median"], styles[series]["color"])
+    if is_spread(rows).any():
+        add_note(axes, NOTE)
     return ends

@@ -25,7 +25,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
 
-from howmanygpus.self_description import has_several, is_switched_on, list_modules, read_constants, require_constant
+from howmanygpus.self_description import describe_module, has_several, is_switched_on, list_modules
 
 FOLDER = Path(__file__).parent
 NO_TABLES = ("results", "allreduces", "ledger", "published", "decision", "searches")
@@ -34,27 +34,27 @@ NO_TABLES = ("results", "allreduces", "ledger", "published", "decision", "search
 
 @dataclass(frozen=True)
 class Description:
-    """The constants of a table's module. inputs: other tables of the study that the table is made from."""
+    """The constants of a table's module."""
 
-    inputs: tuple[str, ...]
-    reads_results: bool
-    reads_allreduces: bool
-    reads_ledger: bool
-    reads_published: bool
-    reads_decision: bool
-    reads_searches: bool
-    uses_metric: bool
-    is_merged: bool
-    needs_preflight: bool
-    compares: str | None
-    needs: str | None
-    in_report: bool
-    category: str
+    reads: tuple[str, ...]
+    uses_metric: bool = False
+    is_merged: bool = False
+    needs_preflight: bool = False
+    compares: str | None = None
+    needs: str | None = None
+    in_report: bool = False
+    category: str = "Tables"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Other tables of the study that the table is made from."""
+        return tuple(each for each in self.reads if each not in NO_TABLES)
 
     @property
     def is_common(self) -> bool:
         """Whether every study has this table."""
-        return not (self.needs_preflight or self.reads_published or self.reads_searches or self.compares or self.needs)
+        reads_more = "published" in self.reads or "searches" in self.reads
+        return not (reads_more or self.needs_preflight or self.compares or self.needs)
 
 
 def list_tables(
@@ -69,8 +69,8 @@ def list_tables(
         name
         for name, table in described.items()
         if (preflight or not table.needs_preflight)
-        and (published or not table.reads_published)
-        and (searched or not table.reads_searches)
+        and (published or "published" not in table.reads)
+        and (searched or "searches" not in table.reads)
         and has_several(study, table.compares)
         and is_switched_on(study, table.needs)
     ]
@@ -92,21 +92,4 @@ def load_table(name: str) -> ModuleType:
 
 def describe_table(name: str) -> Description:
     """Read a table's module without importing it."""
-    path = FOLDER / f"{name}.py"
-    reads, constants = require_constant(path, "READS"), read_constants(path)
-    return Description(
-        inputs=tuple(each for each in reads if each not in NO_TABLES),
-        reads_results="results" in reads,
-        reads_allreduces="allreduces" in reads,
-        reads_ledger="ledger" in reads,
-        reads_published="published" in reads,
-        reads_decision="decision" in reads,
-        reads_searches="searches" in reads,
-        uses_metric=constants.get("USES_METRIC", False),
-        is_merged=constants.get("IS_MERGED", False),
-        needs_preflight=constants.get("NEEDS_PREFLIGHT", False),
-        compares=constants.get("COMPARES"),
-        needs=constants.get("NEEDS"),
-        in_report=constants.get("IN_REPORT", False),
-        category=constants.get("CATEGORY", "Tables"),
-    )
+    return describe_module(FOLDER / f"{name}.py", Description)

@@ -23,7 +23,6 @@ from howmanygpus.report.controls import (
     CONFIGURATION,
     NO_EXCHANGE,
     Repeats,
-    find_first_variant,
     is_independent,
     time_images,
 )
@@ -66,7 +65,7 @@ def tabulate(
 
     runs, scaling, run_phases: the tables of these names. allreduces: the records of all-reduce measurements.
     """
-    repeats = Repeats(runs, run_phases, find_first_variant(plan, runs))
+    repeats = Repeats(plan, runs, run_phases)
     gradients = read_gradients(allreduces)
     kinds = {each["spec"]["device"]: each["spec"]["device_kind"] for each in plan["runs"].values()}
     rows = []

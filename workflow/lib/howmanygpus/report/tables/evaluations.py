@@ -34,8 +34,6 @@ def tabulate(plan: dict, datasets: pd.DataFrame, results: Path = Path()) -> pd.D
 def evaluate(outcome: Outcome, metric: str, guesses: dict[str, float]) -> list[dict]:
     """Return the rows of one run. guesses: the quality of a guess, by input."""
     moments = [event for event in outcome.read_events() if event["event"] == "evaluation"]
-    qualities = compute_qualities(outcome, moments, metric)
-    areas = compute_areas(outcome, moments)
     return [
         outcome.identity
         | {"protocol": outcome.protocol or None}
@@ -43,15 +41,20 @@ def evaluate(outcome: Outcome, metric: str, guesses: dict[str, float]) -> list[d
         | {"images_seen": moment["step"] * outcome.identity["global_batch_size"]}
         | {"metric": metric, "quality": quality}
         | {"quality_of_guess": guesses.get(outcome.identity["input"]), "roc_auc": area}
-        for moment, quality, area in zip(moments, qualities, areas, strict=True)
+        for moment, (quality, area) in zip(moments, judge(outcome, moments, metric), strict=True)
     ]
 
 
-def compute_qualities(outcome: Outcome, moments: list[dict], metric: str) -> list[float | None]:
-    """Return the metric of each evaluation: as a user's program has reported it, or computed from the predictions."""
+def judge(outcome: Outcome, moments: list[dict], metric: str) -> list[tuple[float | None, float | None]]:
+    """Return the metric and the area under the ROC curve of each evaluation; no area unless there are two classes.
+
+    The metric is as a user's program has reported it, or computed from the predictions.
+    """
     if (outcome.record or {})["spec"].get("program"):
-        return [read_reported(moment["metric"], metric) for moment in moments]
-    return list(map(load_metric(metric).compute, read_predictions(outcome.folder / "predictions.npz")))
+        return [(read_reported(moment["metric"], metric), None) for moment in moments]
+    compute = load_metric(metric).compute
+    predictions = read_predictions(outcome.folder / "predictions.npz")
+    return [(compute(each), roc_auc.compute(each) if each.rank is not None else None) for each in predictions]
 
 
 def read_reported(reported: dict[str, float], metric: str) -> float | None:
@@ -72,11 +75,3 @@ def explain_missing(events: list[dict], metric: str) -> str:
         return ""
     names = " and ".join(sorted(reported))
     return f"the program reported {names} and no {metric}; report it under that name, or set quality.metric"
-
-
-def compute_areas(outcome: Outcome, moments: list[dict]) -> list[float | None]:
-    """Return the area under the ROC curve after each evaluation, None unless the images are of two classes."""
-    if (outcome.record or {})["spec"].get("program"):
-        return [None] * len(moments)
-    predictions = read_predictions(outcome.folder / "predictions.npz")
-    return [roc_auc.compute(each) if each.rank is not None else None for each in predictions]

@@ -22,7 +22,6 @@ from howmanygpus.report.controls import (
     NO_EXCHANGE,
     RESIDENT_INPUT,
     Repeats,
-    find_first_variant,
     find_slowest,
     is_independent,
     time_images,
@@ -90,7 +89,7 @@ def tabulate(
     utilisation: pd.DataFrame,
 ) -> pd.DataFrame:
     """One row per configuration that is compared with a baseline. The arguments are the tables of these names."""
-    repeats = Repeats(runs, run_phases, find_first_variant(plan, runs), utilisation)
+    repeats = Repeats(plan, runs, run_phases, utilisation)
     drift = measure_drift(compute_relative_rates(runs[is_fair(runs)]))
     table = scaling.assign(series=name_series(scaling))
     bases = table[is_baseline(table)].drop_duplicates(LINE).set_index(LINE, drop=False)

@@ -243,7 +243,4 @@ def summarize_quality(evaluations: pd.DataFrame, metric: str) -> dict[tuple, dic
         quality_of_guess=("quality_of_guess", "first"),
         roc_auc_last=("roc_auc", "last"),
     )
-    return {
-        key: {"quality_metric": metric, **dict(zip(summary.columns, values, strict=True))}
-        for key, *values in summary.itertuples(name=None)
-    }
+    return summary.assign(quality_metric=metric).to_dict("index")

@@ -11,7 +11,7 @@ measuring gradient noise.
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.controls import CONFIGURATION, NO_EXCHANGE, Repeats, find_first_variant, time_images
+from howmanygpus.report.controls import CONFIGURATION, NO_EXCHANGE, Repeats, time_images
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.tables.run_phases import PHASES as MEASURED
 from howmanygpus.report.tables.scaling import CURVE
@@ -27,7 +27,7 @@ COLUMNS += [*(f"{phase}_device_s_per_image" for phase in PHASES), "steps_include
 
 def tabulate(plan: dict, runs: pd.DataFrame, run_phases: pd.DataFrame) -> pd.DataFrame:
     """One row per configuration with a completed run. runs, run_phases: the tables of these names."""
-    repeats = Repeats(runs, run_phases, find_first_variant(plan, runs))
+    repeats = Repeats(plan, runs, run_phases)
     fair = run_phases[is_fair(run_phases)]
     groups = fair.groupby([*CURVE, *CONFIGURATION], sort=False)
     return pd.DataFrame([split(own, repeats) for _, own in groups], columns=COLUMNS)

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.equivalence import compare_means
+from howmanygpus.report.equivalence import compare_means, pool
 from howmanygpus.report.intervals import ratio_interval
 from howmanygpus.report.outcomes import IDENTITY, has_failed
 from howmanygpus.report.published import is_fair
@@ -45,7 +45,9 @@ def compute_variants(runs: pd.DataFrame, variants: list[str], margin: float, eva
     """
     configurations = summarize_configurations(runs.assign(evaluation_s=time_evaluations(runs, evaluations)))
     rates = collect_samples(runs, ["variant", *CONFIGURATION], "images_per_s")
-    spread, freedom = pool_spread_of_seeds(runs[runs["status"] == "completed"])
+    # The spread of seeds is assumed to be the same in all configurations.
+    completed = runs[runs["status"] == "completed"]
+    spread, freedom = pool(collect_samples(completed, ["variant", *CONFIGURATION], "quality_last").values())
     metric = runs["quality_metric"].dropna()
     base, *others = variants
     rows = []
@@ -92,15 +94,3 @@ def summarize_configurations(runs: pd.DataFrame) -> pd.DataFrame:
         evaluation_s=("evaluation_s", "median"),
         start_s=("start_s", "median"),
     )
-
-
-def pool_spread_of_seeds(completed: pd.DataFrame) -> tuple[float, int]:
-    """Return the pooled standard deviation of the final quality over repeats, and its degrees of freedom.
-
-    It is pooled over all configurations, whose spread is assumed to be the same. Both are zero without repeats.
-    """
-    groups = completed.groupby(["variant", *CONFIGURATION])["quality_last"]
-    freedom = (groups.count() - 1).clip(lower=0)
-    if not freedom.sum():
-        return 0.0, 0
-    return float(np.sqrt((groups.var().fillna(0) * freedom).sum() / freedom.sum())), int(freedom.sum())
