@@ -88,6 +88,11 @@ def test_only_equal_devices_are_compared(changes):
     assert all(not each.compared_with and not each.findings for each in both.values())
 
 
+def test_the_remedy_for_slow_cores_is_none_for_gpus():
+    (named,) = find_named(make_node("n1", 0.1, 0.05, kind="cpu", devices=["cores 0", "cores 1"])).values()
+    assert says(named, "cores 1", "other programs", "--exclude") and "CUDA" not in named
+
+
 def test_a_cpu_device_whose_cores_others_had_is_not_judged():
     """Nor is it a measure for its siblings."""
     node = make_node("n1", 0.1, 0.05, 0.1, kind="cpu", devices=["cores 0", "cores 1", "cores 2"])

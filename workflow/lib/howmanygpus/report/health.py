@@ -53,7 +53,12 @@ SCALING_DRIVERS = ("intel_pstate", "intel_cpufreq", "amd-pstate", "amd-pstate-ep
 MAX_NAMED = 3
 """Most processes that a sentence names."""
 ADMINISTRATOR = "ask the administrator"
-AWAY = "leave it out (by CUDA_VISIBLE_DEVICES, or --exclude in `sbatch_options`), and have it looked at"
+AWAY = {
+    "cpu": "end other programs on the machine and repeat its runs; if it stays, leave the node out (--exclude in "
+    "`sbatch_options`)",
+    "cuda": "leave it out (by CUDA_VISIBLE_DEVICES, or --exclude in `sbatch_options`), and have it looked at",
+}
+"""What to do about a slow device, by its kind."""
 
 
 @dataclass(frozen=True)
@@ -306,7 +311,7 @@ def describe_slow(device: DeviceRates, where: str, name: str, fraction: float, s
     state += [facts["throttle_reasons"]] if facts.get("throttle_reasons") else []
     seen = f" ({', '.join(state)})" if state else ""
     value = f"{100 * fraction:.0f} % of the median of {siblings}, {facts[column]:.3g} {unit}{seen}"
-    return Finding(where, f"{words} reaches {value} on {device.day}", AWAY)
+    return Finding(where, f"{words} reaches {value} on {device.day}", AWAY[device.group[0]])
 
 
 def judge_under_load(facts: dict, where: str) -> Iterator[Finding]:
