@@ -79,12 +79,14 @@ def find_gaps(activity: Activity, seen: dict) -> TracedWindow:
     shifts = [activity.marks[i] - step["began_s"] for i, step in enumerate(steps, start=1) if i in activity.marks]
     if not shifts:
         raise TraceError("the trace has no marks of the steps")
-    ends = np.array([step["finished_s"] for step in steps]) + np.median(shifts)
-    begin, ends_s = ends[lead - 1], ends[lead:] - ends[lead - 1]
+    finished = np.array([step["finished_s"] for step in steps])
+    # A trace's clock may count from 1970, where a float64 resolves 0.2 us: what the loop saw stays on the loop's clock.
+    opened, shift = finished[lead - 1], np.median(shifts)
+    begin, ends_s = opened + shift, finished[lead:] - opened
     window_s = float(ends_s[-1])
-    before = begin - (min(activity.marks.values()) if activity.marks else begin)
-    late = min(LATE_S, LATE_FRAC * float(np.median(np.diff(ends[lead - 1 :]))))
-    arrived = [None if step["ready_s"] is None else step["ready_s"] + np.median(shifts) - begin for step in steps]
+    before = begin - min(activity.marks.values())
+    late = min(LATE_S, LATE_FRAC * float(np.median(np.diff(finished[lead - 1 :]))))
+    arrived = [None if step["ready_s"] is None else step["ready_s"] - opened for step in steps]
     waits = [(end, at) for end, at in zip((0.0, *ends_s[:-1]), arrived[lead:], strict=True) if at is not None]
     devices = [
         look_at_device(name, device, begin, before, np.array([0.0, *ends_s[:-1]]), window_s, late)
