@@ -29,7 +29,7 @@ else:
 print("rank", rank, "of", count, "node", os.environ["NODE_RANK"], "local", os.environ["LOCAL_RANK"], flush=True)
 report(step=0)
 for step in range(1, 9):
-    time.sleep(0.3)
+    time.sleep(0.6)  # in which the sampler of each node starts and writes
     report(step=step)
 """
 

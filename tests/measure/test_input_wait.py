@@ -31,5 +31,4 @@ def test_a_device_waits_for_batches_that_are_late(train_once, framework):
     assert late["status"] == usual["status"] == "completed"
     assert late["measured_steps"] == usual["measured_steps"] == MEASURED_STEPS
     assert 0.5 * MEASURED_STEPS * DELAY_S <= late["data_wait_s"] <= late["measured_s"]
-    late_share, usual_share = (record["data_wait_s"] / record["measured_s"] for record in (late, usual))
-    assert usual_share < 0.5 * late_share
+    assert usual["data_wait_s"] < 0.5 * late["data_wait_s"]

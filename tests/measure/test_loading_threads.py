@@ -106,6 +106,7 @@ def test_batches_are_loaded_ahead_only_if_asked(fills, one_batch_per_task, prefe
     assert len(images) == 8
     assert 0 < len(fills) <= most
     assert fills[0] == (4 if prefetch == 0 else 8)
+    list(batches)  # No task is left that would begin during another test.
 
 
 def test_a_worker_loads_several_small_batches_by_one_task(fills):

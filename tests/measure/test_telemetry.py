@@ -7,6 +7,7 @@ import threading
 import time
 
 import pynvml
+import pytest
 
 from hanging import HANG_S
 from howmanygpus.measure.host import telemetry
@@ -33,7 +34,13 @@ while not path.exists() or "GPU-one" not in path.read_text():
     time.sleep(0.01)
 """
 """A run that ends when its GPU has been sampled."""
-INTERVAL_S = 0.01
+INTERVAL_S, LATE_FRAC = 0.01, telemetry.LATE_FRAC
+
+
+@pytest.fixture(autouse=True)
+def never_late(monkeypatch):
+    """Samplers that get no CPU for some of these short intervals are no problem here."""
+    monkeypatch.setattr(telemetry, "LATE_FRAC", 1.0)
 
 
 class Simulated:
@@ -121,8 +128,9 @@ def test_a_sampler_that_was_killed_is_noticed_by_its_silence(tmp_path):
     assert says(find_problem(tmp_path, 2, written), "node 1", "no sample")
 
 
-def test_a_sampler_that_is_late_is_noticed(tmp_path):
+def test_a_sampler_that_is_late_is_noticed(tmp_path, monkeypatch):
     """A device that takes four times as long as the interval leaves out three of four samples."""
+    monkeypatch.setattr(telemetry, "LATE_FRAC", LATE_FRAC)
     run_sampler(tmp_path, Simulated(lambda number: time.sleep(4.5 * INTERVAL_S) or {"power_w": 1.0}), 8)
     problem = describe_samples(tmp_path, 1, time.time(), INTERVAL_S)["problem"]
     assert says(problem, "node 0", "late", "left out")

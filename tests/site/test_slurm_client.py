@@ -2,10 +2,12 @@
 
 import time
 from functools import partial
-from pathlib import Path
 
+import psutil
 import pytest
 
+from ending import kill_those_left
+from hanging import HANG_S
 from howmanygpus.site import slurm
 from howmanygpus.site.slurm import SlurmError
 from pretending import AWAY, FORGOTTEN, pretend, show
@@ -132,9 +134,9 @@ def test_a_command_that_hangs_is_stopped_with_what_it_started(program, tmp_path)
     with pytest.raises(SlurmError, match="squeue: did not answer within 1 s") as raised:
         slurm.list_queue(patience_s=1.0)
     assert raised.value.status is None
-    status = Path("/proc", (tmp_path / "pid").read_text().strip(), "stat")
-    while status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z":
-        time.sleep(0.01)
+    started = int((tmp_path / "pid").read_text())
+    left = [process for process in psutil.process_iter() if process.pid == started]
+    assert not kill_those_left(left, timeout_s=HANG_S)
 
 
 def test_a_question_that_nobody_wants_any_more_is_stopped(program):

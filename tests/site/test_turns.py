@@ -7,11 +7,14 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from calling import work_without_calls
+from howmanygpus.invocation import run_results
 from howmanygpus.invocation.run_results import sum_device_hours
+from howmanygpus.measure.host import machine_lock
 from howmanygpus.measure.host.machine_lock import HELD, take_turn
 from howmanygpus.measure.host.messages import VARIABLE
 from howmanygpus.report.accounting import account
@@ -78,26 +81,45 @@ def test_nothing_is_said_without_a_wait(folder, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_a_job_is_billed_without_its_waits(folder):
+@pytest.fixture
+def clock(monkeypatch):
+    """Return the clock of a job: a wait for the machine takes WAIT_S on it, and a test what it adds to `now`."""
+    clock = SimpleNamespace(now=1.8e9)
+    clock.time = clock.monotonic = lambda: clock.now
+    monkeypatch.setattr(machine_lock, "time", clock)
+    read_date = SimpleNamespace(now=lambda zone: datetime.fromtimestamp(clock.now, zone))
+    monkeypatch.setattr(run_results, "datetime", read_date)
+
+    def wait(message):
+        clock.now += WAIT_S
+
+    monkeypatch.setattr(machine_lock, "print_to_call", wait)
+    return clock
+
+
+def test_a_job_is_billed_without_its_waits(folder, clock):
     start_holder(folder / "lock", WAIT_S)
+    began = clock.now
     with recorded("gate", "g", SIZE, packed=False, framework="f"):
         for _ in range(2):
             with take_turn(folder / "lock", "the gate"):
-                time.sleep(HOLD_S)
+                clock.now += HOLD_S
+            clock.now += WAIT_S
+        assert clock.now == pytest.approx(began + 3 * WAIT_S + 2 * HOLD_S), "the first turn had to wait"
         jobs = complete_and_list_jobs()
-        assert 2 * HOLD_S <= 3600 * sum_device_hours(jobs, {}) / 2 < 2 * HOLD_S + WAIT_S / 2
+        assert 3600 * sum_device_hours(jobs, {}) / 2 == pytest.approx(2 * HOLD_S)
     (hours,) = count_hours(complete_and_list_jobs()).values()
-    assert 2 * HOLD_S <= 3600 * hours < 2 * HOLD_S + WAIT_S / 2
+    assert 3600 * hours == pytest.approx(2 * HOLD_S)
 
 
-def test_a_budget_counts_no_hours_of_waiting_jobs_and_past_hours_of_running_ones(folder):
+def test_a_budget_counts_no_hours_of_waiting_jobs_and_past_hours_of_running_ones(folder, clock):
     start_holder(folder / "lock", WAIT_S)
     with recorded("run", "s/a", SIZE, packed=False, attempt="none"):
-        time.sleep(HOLD_S)
+        clock.now += WAIT_S
         assert sum_device_hours(complete_and_list_jobs(), {}) == 0
         with take_turn(folder / "lock", "results/runs/s/a"):
-            time.sleep(HOLD_S)
-            assert HOLD_S <= 3600 * sum_device_hours(complete_and_list_jobs(), {}) / 2 < 2 * HOLD_S
+            clock.now += HOLD_S
+            assert 3600 * sum_device_hours(complete_and_list_jobs(), {}) / 2 == pytest.approx(HOLD_S)
 
 
 def test_a_job_that_never_held_the_machine_costs_nothing():

@@ -101,7 +101,8 @@ def assert_ends(process: psutil.Process) -> None:
 
 
 def test_a_completed_run_publishes_its_files_and_leaves_no_attempt(project):
-    # Long enough for several samples after the first event.
+    # Long enough for several samples after the first event, of which a busy machine may leave out most.
+    project.edit("workflow/lib/howmanygpus/measure/host/telemetry.py", "\nLATE_FRAC = 1.0\n")
     attempt = Attempt(project, behaviour={"step_s": 0.2})
     assert attempt.run() == 0
     assert attempt.published == RUN_FILES

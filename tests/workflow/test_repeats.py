@@ -8,7 +8,7 @@ import pytest
 from project import RUNS, study
 
 ANSWERS = ("--until", "merge_answers")
-STEP_S = 0.05
+STEP_S = 0.1
 SLOW_S = 4 * STEP_S
 """Seconds of a step. One slow repeat of three has 0.25 of the median rate, and of nine the interval leaves it out."""
 AUTO = {"repeats": "auto", "repeats_precision": 0.3}

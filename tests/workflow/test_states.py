@@ -170,8 +170,10 @@ def test_a_signal_ends_a_call_that_slurm_does_not_answer(slurm, name):
 
 
 def test_more_jobs_than_a_site_takes_are_submitted_one_after_another(slurm):
-    slurm.plan(run_s=2, most=3)
+    slurm.plan(run_s=FOR_EVER, most=3)
     process = slurm.start(12)
+    slurm.wait_for_words("not submitted yet, sbatch is tried again")
+    slurm.plan(run_s=2, most=3)
     output = slurm.finish(process)
     assert process.returncode == 0 and len(slurm.list_jobs()) == 12, output[-3000:]
     assert output.count("not submitted yet, sbatch is tried again") == 1 and "MaxSubmitJobLimit" in output

@@ -23,6 +23,7 @@ from snakemake_interface_logger_plugins.tests import TestLogHandlerBase
 
 from howmanygpus.invocation.dry_run.summary import NOTHING
 from howmanygpus.invocation.progress import handler as plugin
+from howmanygpus.invocation.progress import view
 from howmanygpus.invocation.progress.adopting import NAME, adopt
 from howmanygpus.invocation.progress.handler import LogHandler
 
@@ -265,6 +266,8 @@ def terminal(monkeypatch):
     main, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 60, 0, 0))
     os.set_blocking(main, False)
+    # The view is drawn when a test asks for it, and not in between.
+    monkeypatch.setattr(view, "POLL_S", 1e6)
     for name, value in {"TERM": "xterm", "COLUMNS": "", "LINES": ""}.items():
         monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name, raising=False)
 
