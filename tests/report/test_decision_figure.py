@@ -11,6 +11,7 @@ from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.tables.decision import tabulate
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 
+DEAR = {"cost": 9.0}
 ASKED = {"variants": {}, "worth_doubling": 1.5, "deadline_h": None, "budget": None, "quality": {"margin": 0.01}}
 SECONDS = {1: 100.0, 2: 55.0, 4: 45.0}
 """The second doubling gains less than 1.5."""
@@ -30,12 +31,13 @@ def curve(framework="pytorch_ddp", factor=1.0, **changes):
     return [row for count, s in SECONDS.items() for row in repeat(factor * s, framework, num_gpus=count, **changes)]
 
 
-def decide_on(rows, folder, thresholds=(0.9,)):
+def decide_on(rows, folder, thresholds=(0.9,), **asked):
     """Return the table as figures read it, and the facts of the only decision."""
     runs, evaluations = make_runs(*rows)
+    config = ASKED | asked
     times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": list(thresholds)})
-    write_table(folder / "decision.tsv", tabulate({"config": ASKED}, runs, times))
-    (decision,) = decide(runs, times, Question.of(ASKED))["decisions"]
+    write_table(folder / "decision.tsv", tabulate({"config": config}, runs, times))
+    (decision,) = decide(runs, times, Question.of(config))["decisions"]
     return read_table(folder / "decision.tsv"), decision
 
 
@@ -72,6 +74,20 @@ def test_the_recommended_point_is_ringed_in_both_panels_and_letters_name_the_alt
     assert times.get_title(loc="left").startswith("Use 2 x cpu, pytorch_ddp, 8 images per device\naccuracy 0.9")
     assert all(f"{letter}  " in times.get_xlabel() for letter in letters)
     assert "EUR" in prices.get_ylabel() and "1.1 EUR" in prices.get_title(loc="left")
+
+
+@pytest.mark.parametrize("asked", [{"budget": 5.0}, {"deadline_h": 5.0}, {}])
+def test_a_recommendation_that_is_not_the_fastest_of_its_series_is_in_table_and_figure(tmp_path, asked):
+    """The larger batch is as fast, a bit faster by the median, and dearer."""
+    rows = [*repeat(40.0, **DEAR, per_device_batch_size=64, wall_s=90.0), *repeat(41.0, wall_s=90.0)]
+    table, decision = decide_on(rows, tmp_path, **asked)
+    assert decision["recommended"]["per_device_batch_size"] == 8
+    assert dict(table[["per_device_batch_size", "roles"]].itertuples(index=False))[8] == "recommended"
+    assert len(table) == 2 and table["duration_s"].is_monotonic_increasing
+    times, _ = draw_closed(table).axes
+    (ring,) = find_rings(times)
+    assert ring.get_ydata()[0] == pytest.approx(41.0)
+    assert times.get_title(loc="left").startswith("Use 1 x cpu, pytorch_ddp, 8 images per device")
 
 
 def test_prices_below_a_cent_are_those_of_1000_runs(tmp_path):

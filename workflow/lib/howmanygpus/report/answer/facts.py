@@ -144,6 +144,8 @@ def _decide_part(
     if chosen:
         by_count[chosen.num_gpus] = chosen
     alternatives = _list_alternatives(chosen, shown, by_count) if chosen else []
+    ties = _list_ties(chosen, shown) if chosen else []
+    named = [*([chosen] if chosen else []), *(other for _, other in alternatives), *ties]
     last = chosen
     if refusal is not None and question.deadline_h is not None:
         last = min(trusted, key=lambda each: each.duration, default=None)
@@ -179,13 +181,10 @@ def _decide_part(
             for roles, other in alternatives
             if chosen is not None
         ],
-        "ties": [
-            _name(other) | {"is_named": any(other is each for _, each in alternatives)}
-            for other in (_list_ties(chosen, shown) if chosen else [])
-        ],
+        "ties": [_name(other) | {"is_named": any(other is each for _, each in alternatives)} for other in ties],
         "first_by_wall": _name_first_by_wall(chosen, shown, by_count) if chosen else None,
         "counts": [_describe(best, by_count) | {"is_recommended": best is chosen} for best in by_count.values()],
-        "configurations": [_describe(best, by_count) for best in _choose_by_series(shown)],
+        "configurations": [_describe(each, by_count) for each in _list_configurations(shown, named)],
         "why": find_limit(case, explanations),
         "doubts": list_doubts(case),
     }
@@ -259,12 +258,17 @@ def _choose_by_count(candidates: list[Candidate]) -> dict[int, Candidate]:
     return dict(sorted(best.items()))
 
 
-def _choose_by_series(candidates: list[Candidate]) -> list[Candidate]:
-    """Return the fastest configuration of each series on each device count, by series and rising count."""
-    best: dict[tuple[str, int], Candidate] = {}
+def _list_configurations(candidates: list[Candidate], named: list[Candidate]) -> list[Candidate]:
+    """Return the fastest configuration of each series on each device count, and those that the answer names.
+
+    They are in the order of series, device count and duration.
+    """
+    listed: dict[tuple[str, int], list[Candidate]] = {}
     for candidate in sorted(candidates, key=lambda each: each.duration):
-        best.setdefault((candidate.names["series"], candidate.num_gpus), candidate)
-    return [best[key] for key in sorted(best)]
+        place = listed.setdefault((candidate.names["series"], candidate.num_gpus), [])
+        if not place or any(candidate is each for each in named):
+            place.append(candidate)
+    return [candidate for place in sorted(listed) for candidate in listed[place]]
 
 
 def _choose(trusted: list[Candidate], question: Question) -> tuple[Candidate | None, str | None]:

@@ -1,6 +1,7 @@
 """
 What the recommendation was chosen from: the fastest configuration of each series on each number of devices.
 
+What the answer names is there too if it is not the fastest, such as a smaller batch that costs less.
 `roles` are recommended, cheapest, fastest, other framework and next doubling, separated by commas, or `tied` for what
 the repeats do not tell from the recommended configuration. `duration_s` is the training time until the target or,
 without a target, the seconds that all devices need for one image. `of` is the part of a study that is decided by
@@ -31,7 +32,7 @@ COLUMNS = [
 
 
 def tabulate(plan: dict, runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
-    """One row per series and number of devices. The arguments are the tables of these names."""
+    """One row per configuration. The arguments are the tables of these names."""
     facts = decide(runs, time_to_accuracy, Question.of(plan["config"]))
     rows = [row for decision in facts["decisions"] for row in list_rows(decision, facts)]
     guesses = runs["quality_of_guess"].dropna()
