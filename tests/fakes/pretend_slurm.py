@@ -7,7 +7,7 @@ The folder $FAKE_SLURM has a folder `jobs` with a file for each job, and `plan.j
     forget_s        how long after its end the controller knows a job
     most            number of jobs that sbatch takes at a time
     <command>       how a command answers, one of a list at random: "well", "nothing", "garbage", "error", "delay",
-                    "refused"
+                    "refused", "late"
     away            whether the controller is away
 
 The command of a job is not started. At its end its outputs appear, whose names are in the file `outputs` as
@@ -89,8 +89,10 @@ def answer(command: str, words: list[str]) -> str:
         shown = [(number, job, read_state(job, now)) for number, job in known.items()]
         if "--states=all" not in words:
             shown = [each for each in shown if each[2] == "RUNNING"]
-        line = find_option(words, "--format").replace("%i", "{0}").replace("%T", "{1}").replace("%j", "{2}")
-        return "\n".join(line.format(number, state, job["name"]) for number, job, state in shown)
+        line = find_option(words, "--format")
+        for position, code in enumerate(("%i", "%T", "%j", "%k")):
+            line = line.replace(code, f"{{{position}}}")
+        return "\n".join(line.format(number, state, job["name"], job["comment"]) for number, job, state in shown)
     if command == "sacct":
         fields = "|" * find_option(words, "--format").count(",")
         asked = find_option(words, "--jobs").split(",")
@@ -115,6 +117,9 @@ def main() -> None:
         case "refused":
             sys.exit(f"{command}: error: Batch job submission failed: Invalid account or account/partition combination")
         case "error":
+            sys.exit(f"{command}: error: Socket timed out on send/recv operation")
+        case "late":
+            answer(command, words)
             sys.exit(f"{command}: error: Socket timed out on send/recv operation")
     if printed := answer(command, words):
         print(printed)

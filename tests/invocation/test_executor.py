@@ -197,7 +197,8 @@ def test_a_job_starts_one_snakemake_and_a_job_of_an_array_a_second():
 
 
 def test_processes_of_a_job_do_not_inherit_its_request(monkeypatch):
-    kept = {"SLURM_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "1", "SLURM_CONF": "slurm.conf", "HOME": "/"}
+    kept = {"SLURM_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "1", "SLURM_CONF": "slurm.conf", "SLURM_TMPDIR": "/disk"}
+    kept |= {"HOME": "/"}
     given = kept | {"SLURM_NTASKS": "2", "SRUN_CPUS_PER_TASK": "4", "SBATCH_EXCLUSIVE": "1"}
     monkeypatch.setattr(os, "environ", given)
     forget_requests()

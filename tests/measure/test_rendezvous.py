@@ -93,11 +93,13 @@ def test_missing_processes_are_named(tmp_path):
         wait_for_all(tmp_path, 3, timeout_s=0.3)
 
 
-def test_an_unknown_interface_is_refused_with_a_list_of_the_known_ones():
+def test_an_unknown_interface_is_refused_with_a_list_of_the_known_ones(monkeypatch):
     with pytest.raises(RendezvousError, match=r"network_interface ib7 is not among those of .*: .*lo"):
         resolve_address(Placement("slurm", network_interface="ib7"))
     assert resolve_address(Placement("slurm", network_interface="lo")) == "127.0.0.1"
-    assert resolve_address(Placement("slurm", rendezvous_suffix="-ib")) == f"{os.uname().nodename}-ib"
+    for name, expected in (("n01", "n01-ib"), ("n01.cluster.org", "n01-ib.cluster.org")):
+        monkeypatch.setattr("socket.gethostname", lambda name=name: name)
+        assert resolve_address(Placement("slurm", rendezvous_suffix="-ib")) == expected
 
 
 def test_processes_of_one_machine_need_no_address_of_its_name(monkeypatch):

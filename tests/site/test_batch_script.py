@@ -77,6 +77,7 @@ def test_the_command_of_a_program_is_filled_and_started_as_in_the_study(start, m
         (fake / name).write_text(f"#!/bin/bash\n{run}\n")
         (fake / name).chmod(0o755)
     variables = {"SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NTASKS": "8", "SLURM_NODEID": "1"}
+    variables |= {"SLURM_JOB_ID": "12007"}
     variables |= {"OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_SIZE": "8"}
     path = f"{fake}:{os.environ['PATH']}"
     done = subprocess.run(["bash"], input=text, text=True, capture_output=True, env={"PATH": path} | variables)
@@ -85,7 +86,7 @@ def test_the_command_of_a_program_is_filled_and_started_as_in_the_study(start, m
         "once": "rank= local= world= node= of=",
         "per_node": "rank=5 local=1 world=8 node=1 of=1",
     }.get(start, "rank=5 local=1 world=8 node=1 of=4")
-    assert done.stdout == f"mine.py --gpus {count} --model a b --at n1:29500 --note {{it}} {ranks}\n", done.stderr
+    assert done.stdout == f"mine.py --gpus {count} --model a b --at n1:20007 --note {{it}} {ranks}\n", done.stderr
 
 
 def test_a_program_has_its_modules_and_its_container(machine):

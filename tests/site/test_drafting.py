@@ -102,7 +102,7 @@ def test_each_type_of_gpu_becomes_a_device_in_the_partition_with_most_of_its_nod
     devices = read(text).devices
     assert devices.keys() == {"gpu-2080ti", "v100-sxm2"}
     device = devices["v100-sxm2"]
-    assert (device.options["partition"], device.options["request"]) == ("gpu", "gpu:V100-SXM2:{n}")
+    assert (device.options["partition"], device.options["request"]) == ("gpu", "--gpus-per-node=V100-SXM2:{n}")
     assert (device.devices_per_node, device.max_nodes, device.compute_capability) == (4, 2, "7.0")
     assert devices["gpu-2080ti"].compute_capability is None
     assert any("compute capability" in each for each in list_statements(text))

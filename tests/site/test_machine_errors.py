@@ -204,6 +204,15 @@ def test_more_devices_in_the_file_than_on_the_machine_are_an_excess(tmp_path, mo
     assert read_machine(path).excesses == {}
 
 
+def test_a_device_of_the_file_of_which_the_machine_has_none_is_absent_for_its_reason(tmp_path, monkeypatch):
+    monkeypatch.setattr("howmanygpus.site.machine.has_nvml", lambda: False)
+    path = tmp_path / "machine.yaml"
+    path.write_text(yaml.safe_dump({"devices": {"mi250": {"devices_per_node": 4}}}))
+    machine = read_machine(path)
+    assert machine.count("mi250") == 0
+    assert machine.explain_absence("mi250") == "no NVIDIA GPU was found here"
+
+
 @pytest.mark.parametrize(("device", "remedy"), [("a10", "did you mean a100?"), ("auot", "choose from a100")])
 def test_an_unknown_device_is_refused_with_the_devices_of_the_file(device, remedy):
     cluster = Machine("machine.yaml", {"a100": Device(4, 8, "cuda")}, scheduler="slurm")

@@ -3,9 +3,12 @@
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
+from snakemake_executor_plugin_slurm.utils import set_gres_string
+from snakemake_interface_common.exceptions import WorkflowError
 
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.config.files import read_yaml
@@ -13,7 +16,7 @@ from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.launch.launchers import build_command
 from howmanygpus.site.jobs.completing import complete_attempts
 from howmanygpus.site.jobs.endings import explain_job
-from howmanygpus.site.machine import read_machine
+from howmanygpus.site.machine import GRES, read_machine
 from howmanygpus.site.offer import Node, Offer
 from howmanygpus.site.requests import JobSize, job_resources, list_resources, placement
 from howmanygpus.site.retrying import Growth
@@ -244,9 +247,24 @@ def test_an_attempt_whose_job_is_gone_is_settled(tmp_path, monkeypatch):
         ({"sbatch_options": "-p gpu"}, "has -p, which Snakemake's SLURM plugin sets itself; use `partition`"),
         ({"sbatch_options": "--time=10"}, "has --time, .*; use `time_limit_min` of the study"),
         ({"sbatch_options": "--output=x"}, "has --output, .*; leave it out"),
+        (
+            {"request": "gpu:nvidia_a100-sxm4-80gb:{n}"},
+            "a100.request: .* is no gres .*; write .*--gpus-per-node=nvidia_a100-sxm4-80gb:{n}",
+        ),
         ({"request": "--gpus={n}"}, "a100.request: .* has --gpus, .*; use `request`, such as --gpus-per-node={n}"),
     ],
 )
-def test_an_option_that_the_plugin_sets_itself_is_refused(write_machine, given, words):
+def test_an_option_that_the_plugin_sets_itself_or_refuses_is_refused(write_machine, given, words):
     with pytest.raises(ConfigError, match=words):
         write_machine(**given)
+
+
+@pytest.mark.parametrize("given", ["gpu:{n}", "gpu:a100_1g.10gb:{n}", "gpu:V100-SXM2:{n}", "gpu:a100:{n},tmp:9"])
+def test_a_machine_file_may_have_just_the_gres_that_the_plugin_takes(given):
+    gres = given.format(n=1)
+    try:
+        set_gres_string(SimpleNamespace(resources=SimpleNamespace(gres=gres, get={"gres": gres}.get)))
+        is_taken = True
+    except WorkflowError:
+        is_taken = False
+    assert is_taken == bool(GRES.fullmatch(given))

@@ -94,6 +94,10 @@ class FakeSlurm:
     def list_jobs(self) -> list[dict]:
         return [json.loads(path.read_text()) for path in sorted((self.state / "jobs").iterdir())]
 
+    def list_running(self) -> list[dict]:
+        """Return the jobs that were not cancelled."""
+        return [job for job in self.list_jobs() if "state" not in job]
+
     def wait_for_jobs(self, count: int) -> None:
         """Wait until so many jobs are in the queue, and the call knows their numbers."""
         notes = self.folder / ".snakemake" / "howmanygpus" / "submitted"
@@ -185,6 +189,18 @@ def test_a_job_that_sbatch_refuses_now_and_then_is_submitted(slurm):
     process = slurm.start(8)
     output = slurm.finish(process)
     assert process.returncode == 0, output[-3000:]
+
+
+def test_a_job_that_sbatch_has_submitted_without_saying_so_is_cancelled(slurm):
+    slurm.plan(run_s=FOR_EVER, sbatch=["late"])
+    process = slurm.start(2)
+    slurm.wait_for_words("not submitted yet, sbatch is tried again")
+    slurm.plan(run_s=FOR_EVER)
+    slurm.wait_until(lambda: len(slurm.list_running()) == 2 and slurm.list_running() != slurm.list_jobs())
+    slurm.plan(run_s=0)
+    output = slurm.finish(process)
+    assert process.returncode == 0, output[-3000:]
+    assert sorted(job["comment"] for job in slurm.list_running()) == [f"rule_run_wildcards_{i}" for i in range(2)]
 
 
 def test_a_job_that_sbatch_will_never_take_is_refused_at_once(slurm):

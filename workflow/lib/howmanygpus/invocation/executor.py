@@ -48,7 +48,7 @@ from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 from howmanygpus.invocation.attempts import record_refusal, record_unstarted
 from howmanygpus.invocation.failing import describe_run, has_started, list_logs, name_run, read_last_line
 from howmanygpus.invocation.job_states import Watch, has_failed
-from howmanygpus.invocation.refusals import find_patience_s, find_refusal
+from howmanygpus.invocation.refusals import find_patience_s, find_refusal, may_be_late
 from howmanygpus.invocation.submitted_jobs import SubmittedJob, find_outdated, take_over, write_note
 from howmanygpus.invocation.versions import REMEDY, find_misfit
 from howmanygpus.site import slurm
@@ -80,11 +80,14 @@ REPLACED_FOR_COMFORT = {
     "sleep": f"{INTERFACE}.remote.RemoteExecutor.sleep(self)",
     "additional_general_args": f"{PLACE}.additional_general_args(self)",
 }
-KEPT = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_ARRAY_", "SLURM_CLUSTER_NAME", "SLURM_SUBMIT_", "SLURM_CONF")
-"""Prefixes of the variables that a job keeps: its identity, and where SLURM is configured."""
+KEPT = (
+    *("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_USER", "SLURM_ARRAY_", "SLURM_CLUSTER_NAME"),
+    *("SLURM_SUBMIT_", "SLURM_CONF", "SLURM_TMPDIR"),
+)
+"""Prefixes of the variables that a job keeps: its identity, where SLURM is configured, and the node's own disk."""
 
 _submission = threading.local()
-"""State of run_job in this thread: `since`, when it first called sbatch, and `refusal`, what sbatch said last."""
+"""State of run_job in this thread: `since`, when it first called sbatch, `refusal`, what sbatch said last, `job_id`."""
 
 
 class Executor(plugin.Executor):
@@ -106,18 +109,32 @@ class Executor(plugin.Executor):
             with suppress(SlurmError):
                 # The launcher replaces a running attempt, and says so in its record.
                 slurm.cancel([outdated], only_waiting=bool(name_run(job)))
-        _submission.since, pause_s = time.monotonic(), FIRST_PAUSE_S
+        _submission.since, pause_s, was_late = time.monotonic(), FIRST_PAUSE_S, False
         while True:
             _submission.refusal = None
             super().run_job(job)
             if _submission.refusal is None:
                 break
+            was_late |= may_be_late(_submission.refusal)
             self._tell_of_delay(job, _submission.refusal)
             until = time.monotonic() + pause_s
             while time.monotonic() < until and not self._must_end():
                 time.sleep(POLL_S)
             pause_s = min(2 * pause_s, MAX_PAUSE_S)
         _submission.since = None
+        if was_late:
+            self._cancel_doubles()
+
+    def _cancel_doubles(self) -> None:
+        """Cancel the jobs of an sbatch whose answer only was late, beside the one that is followed."""
+        with suppress(SlurmError):
+            alike: dict[tuple, set[str]] = {}
+            for each in slurm.list_queue():
+                # The plugin's comment names the rule and its wildcards, the name is that of the call.
+                alike.setdefault((each.name, each.comment), set()).add(each.id)
+            for (_, comment), ids in alike.items():
+                if comment and _submission.job_id in ids:
+                    slurm.cancel(ids - {_submission.job_id})
 
     def _must_end(self) -> bool:
         return self.is_ending or not self.wait
@@ -136,6 +153,7 @@ class Executor(plugin.Executor):
         self._report_job_submission_threadsafe(SubmittedJobInfo(job, note.job, {"slurm_logfile": Path(note.log)}))
 
     def _report_job_submission_threadsafe(self, job_info: SubmittedJobInfo) -> None:
+        _submission.job_id = str(job_info.external_jobid)
         if not job_info.job.is_group():
             with suppress(OSError):
                 write_note(job_info.job, str(job_info.external_jobid), (job_info.aux or {})["slurm_logfile"])

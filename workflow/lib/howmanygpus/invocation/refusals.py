@@ -18,6 +18,11 @@ AWAY_S, UNKNOWN_S = 900.0, 30.0
 """How long sbatch is tried again, in seconds: without the controller, and with a message that is not known."""
 
 
+def may_be_late(message: str) -> bool:
+    """Return whether sbatch may have submitted the job although it says that it has not."""
+    return bool(re.search("[Tt]imed out", message))
+
+
 def find_refusal(message: str) -> str:
     """Return in one line sbatch's message or, if sbatch was not called, why the plugin did not submit the job.
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.clone import LIBRARY
+from howmanygpus.measure.launch.launchers import count_processes_per_node
 from howmanygpus.measure.program.command import build_shell, fill_command
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.measure.spec import INDEPENDENT
@@ -36,12 +37,12 @@ TIME_FACTOR = 1.5
 """Requested time over the longest wall time that was measured."""
 STARTS = {
     "plain": ["srun --ntasks=1 --cpus-per-task={cores_per_node} python train.py"],
-    "per_node": ["srun python train.py"],
+    "per_node": ["srun --cpus-per-task={cores_per_process} python train.py"],
     "per_device": [
         'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
         "srun --ntasks={num_nodes} --ntasks-per-node=1 --cpus-per-task={cores_per_node} \\",
         "  torchrun --nnodes={num_nodes} --nproc-per-node={devices_per_node} --rdzv-backend=c10d \\",
-        '  --rdzv-id="$SLURM_JOB_ID" --rdzv-endpoint="$head:29500" train.py',
+        '  --rdzv-id="$SLURM_JOB_ID" --rdzv-endpoint="$head:{port}" train.py',
     ],
     "horovodrun": [
         "hosts=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | sed 's/$/:{devices_per_node}/' | paste -sd,)",
@@ -50,14 +51,17 @@ STARTS = {
     "mpirun": ["mpirun -np {num_gpus} python train.py"],
     INDEPENDENT: [
         "# a training of its own on each device",
-        "srun bash -c 'CUDA_VISIBLE_DEVICES=$SLURM_LOCALID python train.py'",
+        "srun --cpus-per-task={cores_per_process} bash -c \\",
+        "  'CUDA_VISIBLE_DEVICES=$(cut -d, -f$((SLURM_LOCALID + 1)) <<< $CUDA_VISIBLE_DEVICES) python train.py'",
     ],
 }
 """Lines that start a training program on all devices of a job, by the launcher of the framework."""
+PORT = "$((20000 + SLURM_JOB_ID % 12000))"
+"""A port of the first node that no other job there takes, below those of outgoing connections."""
 PROGRAMS = {
     "plain": "srun --ntasks=1 --cpus-per-task={cores_per_node}",
-    "per_node": "srun",
-    "per_device": "srun",
+    "per_node": "srun --cpus-per-task={cores_per_process}",
+    "per_device": "srun --cpus-per-task={cores_per_process}",
     "mpirun": "mpirun -np {num_gpus} --bind-to none --map-by ppr:{devices_per_node}:node",
 }
 """What starts the processes of a user's program, by launcher."""
@@ -109,12 +113,14 @@ def _start(spec: dict[str, Any]) -> list[str]:
     devices_per_node = spec["num_gpus"] // spec["num_nodes"]
     values = {name: spec[name] for name in ("num_gpus", "num_nodes")}
     values |= {"devices_per_node": devices_per_node, "cores_per_node": spec["cores_per_device"] * devices_per_node}
+    processes_per_node = count_processes_per_node(spec["launcher"], devices_per_node)
+    values |= {"cores_per_process": values["cores_per_node"] // processes_per_node, "port": PORT}
     if "program" in spec:
         return _start_program(ProgramSpec(**spec), values)
     return [line.format(**values) for line in STARTS[spec["launcher"]]]
 
 
-def _start_program(spec: ProgramSpec, values: dict[str, int]) -> list[str]:
+def _start_program(spec: ProgramSpec, values: dict[str, Any]) -> list[str]:
     """Return the lines that start a user's program with the variables that the workflow gives it."""
     where = {name: f"${name}" for name in ("MASTER_ADDR", "MASTER_PORT")}
     lines = [fill_command(spec, where).strip()]
@@ -124,7 +130,7 @@ def _start_program(spec: ProgramSpec, values: dict[str, int]) -> list[str]:
         ranks["LOCAL_WORLD_SIZE"] = str(1 if spec.launcher == "per_node" else spec.devices_per_node)
         lines.insert(0, "export " + " ".join(f"{name}={value}" for name, value in ranks.items()))
     return [
-        'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1) MASTER_PORT=29500',
+        f'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1) MASTER_PORT={PORT}',
         f"export OMP_NUM_THREADS={spec.cores_per_device}",
         f"{PROGRAMS[spec.launcher].format(**values)} {shlex.join(build_shell(spec, chr(10).join(lines)))}",
     ]

@@ -20,7 +20,7 @@ from pathlib import Path
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.config.schema import read_schema
 from howmanygpus.site import slurm
-from howmanygpus.site.machine import has_nvml
+from howmanygpus.site.machine import GRES, has_nvml
 from howmanygpus.site.node_check import describe_interfaces
 from howmanygpus.site.offer import list_gres
 
@@ -214,7 +214,10 @@ def _draft_device(site: Site, gres: str, place: Place, places: list[Place]) -> I
         yield from _draft_capability(site, gres, place)
     yield f"    partition: {json.dumps(partition.name)}"
     if gres != "cpu":
-        yield f'    request: "{gres}:{{n}}"'
+        request = f"{gres}:{{n}}"
+        if not GRES.fullmatch(request):
+            request = f"--gpus-per-node={gres.removeprefix('gpu:')}:{{n}}"
+        yield f'    request: "{request}"'
     yield from _remark("`shared` lets other jobs use the rest of a node, and disturb the measurement.", 4)
     yield "    nodes: exclusive"
     yield from _remark(f"{STATE}what an hour costs, if the answer is to name prices.", 4)

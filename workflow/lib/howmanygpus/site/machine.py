@@ -155,6 +155,8 @@ class Machine:
 
     def explain_absence(self, device: str) -> str:
         """Return why no run can use a device that `resolve` accepts, but of which the machine has none."""
+        if device in self.excesses:
+            return _explain_missing(self.devices[device])
         named = ", ".join(sorted(self.devices)) or "none"
         return self.missing.get(device, f"the machine file has no device of this name ({named})")
 
@@ -341,8 +343,12 @@ KEYS = {
 """Key or option to use instead, by the plugin's name of what an option sets."""
 
 
+GRES = re.compile(r"[a-zA-Z0-9_]+(:[a-zA-Z0-9_.]+)?:\{n\}")
+"""The form in which the plugin takes a gres (set_gres_string in its utils.py)."""
+
+
 def check_sbatch_options(options: dict, place: str) -> None:
-    """Raise ConfigError for options that no shell can read, or that Snakemake's executor plugin sets itself.
+    """Raise ConfigError for options that no shell can read, or that Snakemake's executor plugin refuses or sets itself.
 
     options: the keys of a device in the machine file.
     """
@@ -350,6 +356,10 @@ def check_sbatch_options(options: dict, place: str) -> None:
         given = options[key] or ""
         if key == "sbatch_options" or given.startswith("-"):
             _check(given, f"{place}.{key}")
+        elif given and not GRES.fullmatch(given):
+            kind = given.removeprefix("gpu:").removesuffix(":{n}")
+            remedy = f'write an option of sbatch, such as "--gpus-per-node={kind}:{{n}}"'
+            raise refuse(f"{place}.{key}", given, "is no gres that Snakemake's SLURM plugin takes", remedy)
 
 
 def split_words(given: str, place: str) -> list[str]:

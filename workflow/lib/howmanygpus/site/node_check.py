@@ -17,6 +17,7 @@ import pynvml
 
 from howmanygpus.measure.host.devices import describe_host
 from howmanygpus.measure.host.gpus import get_board, list_gpu_uuids, read_memory_gib
+from howmanygpus.measure.launch.rendezvous import name_host
 from howmanygpus.site import slurm
 
 PATIENCE_S = 20.0
@@ -35,7 +36,7 @@ def inspect_node(expected: dict) -> dict:
         "num_cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(psutil.virtual_memory().total / GIB, 1),
         "interfaces": describe_interfaces(),
-        "address": resolve(socket.gethostname() + expected["rendezvous_suffix"]),
+        "address": resolve(name_host(expected["rendezvous_suffix"])),
         "scratch": describe_scratch(expected["scratch"]),
         "srun": shutil.which("srun"),
         "home": {"path": str(home := Path.home()), "is_folder": home.is_dir()},
@@ -147,8 +148,9 @@ def report_node(found: dict, expected: dict) -> Iterator[str]:
         )
     if interface not in (None, *found["interfaces"]):
         yield f"there is no network_interface {interface}; choose from {', '.join(found['interfaces'])}"
-    if expected["max_nodes"] > 1 and interface is None and found["address"] is None:
-        yield "the node's own name leads to no address; set `network_interface` or `rendezvous_suffix`"
+    address = found["address"] or "no address"
+    if expected["max_nodes"] > 1 and interface is None and (found["address"] is None or address.startswith("127.")):
+        yield f"the node's own name leads to {address}; set `network_interface` or `rendezvous_suffix`"
     if expected["starts_steps"] and found["srun"] is None:
         yield (
             "srun is not in the PATH of jobs, and it starts the processes of runs; load SLURM's module in the shell "

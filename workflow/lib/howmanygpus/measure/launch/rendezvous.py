@@ -59,6 +59,12 @@ def is_free(port: int) -> bool:
     return True
 
 
+def name_host(suffix: str) -> str:
+    """Return this host's name with a suffix, which stands before the domain, as n01-ib.cluster.org."""
+    name, dot, domain = socket.gethostname().partition(".")
+    return f"{name}{suffix}{dot}{domain}"
+
+
 def resolve_address(placement: Placement) -> str:
     """Return how the other processes of a run reach this host.
 
@@ -69,7 +75,7 @@ def resolve_address(placement: Placement) -> str:
     if placement.scheduler == "none":
         return LOOPBACK
     if interface is None:
-        return socket.gethostname() + placement.rendezvous_suffix
+        return name_host(placement.rendezvous_suffix)
     addresses = psutil.net_if_addrs()
     if interface not in addresses:
         known = ", ".join(sorted(addresses))

@@ -30,7 +30,7 @@ replace the PATH in which the user has an interpreter's command.
 """
 LOAD = """module load {module} || {{ echo 'module load '{module}' failed' >&2; exit 1; }}
 """
-NEEDED = "import numpy, psutil, pynvml, safetensors, filelock, jsonschema, yaml"
+NEEDED = "import numpy, psutil, pynvml, safetensors, filelock, jsonschema, yaml, simplejpeg, cv2, PIL"
 
 
 def wrap_interpreter(name: str, pins: list[Path], existing: dict) -> dict:
