@@ -313,9 +313,26 @@ def jax() -> dict:
     seen["in_use"] = [JaxSharding.read_memory_in_use_frac()]
     pools.pop(0)
     seen["in_use"].append(JaxSharding.read_memory_in_use_frac())
+    seen["older"] = set_precisions_by_jax("7.5")
+    seen["newer"] = set_precisions_by_jax("8.0")
     jax.config.update("jax_default_matmul_precision", "highest")
     seen |= {"settings": describe_cuda(SimpleNamespace(memory_stats=lambda: {"bytes_limit": 38 * 2**30}))}
     return seen | {"read": re.findall(r"'(XLA_\w+)'", inspect.getsource(xla_client.generate_pjrt_gpu_plugin_options))}
+
+
+def set_precisions_by_jax(capability: str) -> dict[str, str]:
+    """Return what JAX says to each precision on a GPU of a compute capability: nothing if it takes it."""
+    from howmanygpus.measure.frameworks.flax.family import MATMUL_PRECISIONS, set_precision
+    from howmanygpus.measure.loop.backend import UnsupportedError
+
+    gpu, said = SimpleNamespace(platform="gpu", compute_capability=capability, device_kind="Tesla T4"), {}
+    for precision in MATMUL_PRECISIONS:
+        said[precision] = ""
+        try:
+            set_precision(make_spec(precision=precision), gpu)
+        except UnsupportedError as error:
+            said[precision] = str(error)
+    return said
 
 
 def find_visible_in_slurm(set_up_devices, spec) -> str:
@@ -365,9 +382,11 @@ def set_up_tensorflow() -> dict:
     """Return what Keras's fit is told in each tier, and whether MirroredStrategy's GPUs have memory that grows."""
     import tensorflow as tf
 
+    from howmanygpus.measure.frameworks.keras import family
     from howmanygpus.measure.frameworks.keras.fit_mirrored import KerasMirrored
     from howmanygpus.measure.frameworks.keras.replicas import set_up_devices
     from howmanygpus.measure.frameworks.keras.settings import describe_cuda
+    from howmanygpus.measure.loop.prefetch import measure_host_to_device
 
     told, growing = {}, []
     tf.config.list_physical_devices = lambda kind: ["GPU 0", "GPU 1"]
@@ -384,10 +403,18 @@ def set_up_tensorflow() -> dict:
         backend.prepare_training(None)
     tf.config.experimental.get_memory_growth = lambda gpu: False
     tf.config.experimental.enable_tensor_float_32_execution(False)
-    tf.config.list_logical_devices = lambda kind: [SimpleNamespace(name="/device:GPU:0")]
+    # TensorFlow knows no memory of another worker's GPU, such as /job:worker/replica:0/task:1/device:GPU:0.
+    tf.config.get_visible_devices = lambda kind: [SimpleNamespace(name="/physical_device:GPU:1")]
     tf.config.experimental.get_memory_info = lambda name: {"peak": {"GPU:0": 30 * 2**30}[name]}
     in_use = KerasMirrored.read_memory_in_use_frac()
-    seen = {"fit": told, "devices": devices, "growing": by_default, "told": growing, "in_use": in_use}
+    fed, family.describe_settings = {}, lambda *arguments: {}
+    for source in ("arrays", "resident"):
+        backend.spec, backend.copier = make_spec(**on_gpus, input=source), SimpleNamespace(host_memory="page-locked")
+        backend.model, backend.optimizer = SimpleNamespace(jit_compile=False), None
+        backend._describe_exchange = lambda: "none"
+        fed[source] = backend.settings()["host_memory"]
+    fed["rate"] = measure_host_to_device(backend, backend.spec, None)
+    seen = {"fed": fed, "fit": told, "devices": devices, "growing": by_default, "told": growing, "in_use": in_use}
     return seen | {"settings": describe_cuda("GPU 0")}
 
 

@@ -120,6 +120,14 @@ def test_jax_refuses_to_train_on_fewer_devices(check):
     assert check("jax")["refused"].startswith("JAX finds 2 of the 3 devices on this node")
 
 
+def test_jax_refuses_a_precision_that_an_older_gpu_lacks(check):
+    """XLA would compute in float32 there, and the run would count as one in that precision."""
+    older, newer = check("jax")["older"], check("jax")["newer"]
+    assert set(newer.values()) == {older.pop("fp32")} == {""}
+    for precision, said in older.items():
+        assert said == f"{precision} needs compute capability 8.0 or later, not Tesla T4"
+
+
 def test_a_run_completes_without_counts_from_the_allocator_of_jax(check):
     assert check("jax")["uncounted"] == [None, "default"]
 
@@ -172,6 +180,14 @@ def test_tensorflow_copies_from_page_locked_memory(check):
     seen = check("tensorflow")
     assert seen["host_memory"] == "page-locked" and seen["kept"]
     assert seen["asked"] == [[1, 3], [4000, 3], [4000, 3]] and seen["before"] == 3
+
+
+def test_copies_of_fit_are_not_said_to_be_those_of_the_loop(check):
+    """tf.data takes fit's batches to the devices; only a batch that stays there is copied by the loop."""
+    fed = check("tensorflow")["fed"]
+    assert (fed["arrays"], fed["resident"]) == ("tf.data's own", "page-locked")
+    rate, reason = fed["rate"]
+    assert rate is None and reason.endswith("takes batches to the devices itself")
 
 
 def test_without_page_locked_memory_tensorflow_still_trains_and_the_record_says_so(check):

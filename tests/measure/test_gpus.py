@@ -110,6 +110,20 @@ def test_a_gpu_gets_remote_cores_if_its_numa_node_is_full(host):
     assert on_gpus(4).cores_by_device == [[0, 1], [2, 3], [4, 5], [6, 7]]
 
 
+@pytest.mark.parametrize(
+    ("num_boards", "cores"),
+    [(4, [[0, 4], [1, 5], [2, 6], [3, 7]]), (2, [[0, 1], [2, 3]])],
+    ids=["more threads than physical cores", "no more"],
+)
+def test_gpus_get_the_same_kind_of_cores_at_every_number_of_gpus(host, monkeypatch, num_boards, cores):
+    """Otherwise the first GPUs would get physical cores, and the others the second threads of the same cores."""
+    monkeypatch.setattr(processes, "position_among_siblings", lambda core: core // 4)
+    monkeypatch.setattr(processes, "list_siblings", lambda core: [core % 4, core % 4 + 4])
+    host(*[FakeGpu(f"GPU-{i}", (*NEAR, *FAR)) for i in range(num_boards)])
+    for num_gpus in range(1, num_boards + 1):
+        assert on_gpus(num_gpus).cores_by_device == cores[:num_gpus]
+
+
 def test_a_cpu_device_has_cores_of_one_numa_node(host):
     """In the order of their numbers, the second device would have cores 3, 4 and 5 of two nodes."""
     assert assign(2, cores_per_device=3).cores_by_device == [[0, 1, 2], [4, 5, 6]]

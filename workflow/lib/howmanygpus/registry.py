@@ -25,6 +25,7 @@ class Framework:
     measures_noise: whether it measures gradient noise, see Backend.measure_gradients.
     one_device: its overhead for collective operations on one device, which does not need them.
     best_without: whether its `best` tier avoids that overhead on one device, unless gradients are compressed.
+    best_on_one: why its `best` tier has one device at most, if so.
     keeps_exchange: why no run can leave out the exchange of gradients, by precision; empty if a run can.
     """
 
@@ -48,6 +49,7 @@ class Framework:
     measures_noise: bool = False
     one_device: str = ""
     best_without: bool = False
+    best_on_one: str = ""
     keeps_exchange: dict[str, str] = field(default_factory=dict)
 
     def resolve_machinery(self, settings: dict[str, Any]) -> str:
@@ -96,7 +98,8 @@ TENSORFLOW: dict[str, Any] = {
     "family": "keras",
     "launcher": "plain",
     "environments": {"cpu": "tensorflow-cpu", "cuda": "tensorflow-cuda12"},
-    "capabilities": ("6.0", None),
+    # The build has no kernels for later GPUs, and they refuse those that it would compile.
+    "capabilities": ("6.0", "9.0"),
     "precisions": WITH_FP16,
     "native_loader": "keras.tf_data",
     "measures_noise": True,
@@ -165,7 +168,8 @@ FRAMEWORKS = {
         strategy="fit_mirrored",
         one_device=MIRRORED_ALONE,
         keeps_exchange=AGREES_ON_SKIPS,
-        **TENSORFLOW | {"native_loader": "keras.loader"},
+        best_on_one="XLA compiles the step of fit for the variables of one device",
+        **TENSORFLOW | {"native_loader": "keras.loader", "best": {"cuda": "XLA (jit_compile), on one device only"}},
     ),
     "tensorflow_multiworker": Framework(
         strategy="multiworker",
@@ -253,6 +257,8 @@ def explain_unsupported(framework: str, device, precision: str, layout: tuple[in
         return f"{framework} has no {settings['batchnorm']} BatchNorm on {device_kind}{because}"
     if settings["tier"] == "best" and device_kind not in entry.best:
         return f"{framework} has no faster path of its own on {device_kind}: its best tier is the stock one"
+    if settings["tier"] == "best" and num_gpus > 1 and entry.best_on_one:
+        return f"{framework} has no faster path of its own on several devices: {entry.best_on_one}"
     compression = settings["gradient_compression"]
     if compression != "none" and compression not in entry.compressions:
         return f"{framework} has no {compression} compression of gradients"

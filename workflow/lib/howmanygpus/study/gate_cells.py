@@ -186,7 +186,8 @@ class ParityCell:
         most = min(
             MAX_GATE_DEVICES, device.devices_per_node, framework.max_devices.get(self.device_kind, MAX_GATE_DEVICES)
         )
-        if most == 1 or self.batchnorm not in framework.batchnorm[self.device_kind]:
+        is_on_one = self.path.tier == "best" and framework.best_on_one
+        if most == 1 or is_on_one or self.batchnorm not in framework.batchnorm[self.device_kind]:
             return ["1x1"]
         return ["1x1", f"{most}x1"]
 

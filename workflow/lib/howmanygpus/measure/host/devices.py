@@ -44,7 +44,8 @@ class DeviceAssignment:
 def assign_devices(spec: LaunchSpec, bind_cores: bool = True) -> DeviceAssignment:
     """Assign the first GPUs of this node that this process may use, and cores; raise ValueError if there are too few.
 
-    A GPU gets cores of its own NUMA node while that has any left; a CPU device gets cores of a single node. Without
+    A GPU gets cores of its own NUMA node while that has any left, and the same kind at every number of GPUs, see
+    list_cores; a CPU device gets cores of a single node. Without
     bind_cores the run keeps all cores, because the scheduler has chosen them.
     """
     num_devices, cores = spec.devices_per_node, list_cores()
@@ -56,6 +57,7 @@ def assign_devices(spec: LaunchSpec, bind_cores: bool = True) -> DeviceAssignmen
                 f"{num_devices} GPUs are asked for on this node, {len(uuids)} may be used: CUDA_VISIBLE_DEVICES is "
                 f"{os.environ.get('CUDA_VISIBLE_DEVICES')!r}"
             )
+        cores = list_cores(len(uuids) * spec.cores_per_device)
         uuids = uuids[:num_devices]
         if num_devices > 1 and spec.launcher != INDEPENDENT and any(uuid.startswith("MIG-") for uuid in uuids):
             raise ValueError(

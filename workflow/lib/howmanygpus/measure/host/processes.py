@@ -146,20 +146,28 @@ class Suspensions:
             signal.signal(signal.SIGCONT, self._former)
 
 
-def list_cores() -> list[int]:
+def list_cores(num_wanted: int = 1) -> list[int]:
     """Return the cores that this process may use: one hardware thread of each physical core before any second one.
 
     They are no more than a quota of processor time allows to be used at a time.
+
+    num_wanted: cores of the most devices that a run may have. If they are more than there are physical cores, both
+    threads of one stand together, so that few devices do not get physical cores of which many would have one thread.
     """
-    allowed = sorted(os.sched_getaffinity(0), key=lambda core: (position_among_siblings(core), core))
-    return allowed[: count_cores_in_quota()]
+    allowed = os.sched_getaffinity(0)
+    if num_wanted > sum(position_among_siblings(core) == 0 for core in allowed):
+        return sorted(allowed, key=lambda core: (list_siblings(core), core))[: count_cores_in_quota()]
+    return sorted(allowed, key=lambda core: (position_among_siblings(core), core))[: count_cores_in_quota()]
 
 
 def position_among_siblings(core: int) -> int:
+    return list_siblings(core).index(core)
+
+
+def list_siblings(core: int) -> list[int]:
+    """Return the hardware threads of a core's physical core, by rising number."""
     path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
-    if not path.exists():
-        return 0
-    return sorted(_parse_cores(path.read_text())).index(core)
+    return sorted(_parse_cores(path.read_text())) if path.exists() else [core]
 
 
 NUMA_NODES = Path("/sys/devices/system/node")

@@ -74,7 +74,11 @@ def cuda_environment() -> dict[str, str]:
     and too small for TensorFlow's kernels, so that every run would compile them again. The parity gate fills the cache
     before a run is timed.
     """
+    # CuPy would compile with the headers of nvcc or of /usr/local/cuda, which NVRTC of another version cannot read.
+    runtime = Path(sysconfig.get_path("purelib"), "nvidia", "cuda_runtime")
+    own = {"CUDA_PATH": str(runtime)} if (runtime / "include").is_dir() else {}
     return {
+        **own,
         "LD_LIBRARY_PATH": os.pathsep.join(list_cuda_libraries()),
         "CUDA_CACHE_PATH": os.environ.get("CUDA_CACHE_PATH") or str(resolve_cache() / "cuda"),
         "CUDA_CACHE_MAXSIZE": os.environ.get("CUDA_CACHE_MAXSIZE") or str(CUDA_CACHE_BYTES),

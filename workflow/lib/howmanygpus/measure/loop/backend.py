@@ -71,6 +71,8 @@ class Backend(abc.ABC):
     num_processes = 1
     running_statistics = "mean of all devices"
     """Running statistics that evaluation uses if BatchNorm is local: this, or `first device`."""
+    takes_batches_itself = False
+    """Whether the framework, not put_on_device, takes the batches of the training to the devices."""
     out_of_memory_errors: tuple[type[Exception], ...] = ()
     """Exceptions of the framework if a device's memory is exhausted. The run then ends with that status."""
     out_of_memory_text = ""

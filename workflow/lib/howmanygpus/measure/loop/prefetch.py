@@ -113,11 +113,13 @@ def measure_host_to_device(
     """Return the GiB/s at which each device gets its part of a batch, all devices at the same time; None on a CPU.
 
     It is measured from the array that a loader yields to the device's memory, including a copy into pinned memory if
-    there is one. After the training there may be no room for another batch. Then the rate is None, and the second value
-    is the reason, which only the process that ran out of memory knows.
+    there is one. If a GPU has no rate, the second value is the reason. After the training there may be no room for
+    another batch, which only the process that ran out of memory knows.
     """
     if spec.device_kind == "cpu":
         return None, ""
+    if backend.takes_batches_itself:
+        return None, f"{spec.framework} takes batches to the devices itself"
     local_batch_size = spec.global_batch_size // backend.num_processes
     # Pages of zeros that were never written are mapped to one page, which stays in the processor's cache.
     images = np.ones((local_batch_size, *data.image_shape), np.uint8)

@@ -11,7 +11,7 @@ from typing import Any
 import chainer
 import chainermn
 import numpy as np
-from chainermn.extensions import AllreducePersistent
+from mpi4py import MPI
 
 from howmanygpus.measure.frameworks.chainer.batch import Batch, Copier
 from howmanygpus.measure.frameworks.chainer.family import Network, Optimizer, apply_tier, require_cudnn
@@ -94,17 +94,23 @@ class ChainerMn(StepwiseBackend):
         return losses
 
     def prepare_evaluation(self) -> None:
-        """Give every process the mean of all running statistics, or the first process's."""
-        if self._of_first:
-            self._broadcast_statistics()
-        else:
-            AllreducePersistent(self.network.model, self.communicator)()
+        """Give every process the mean of all running statistics, or the first process's.
 
-    def _broadcast_statistics(self) -> None:
+        They pass through the host, because ChainerMN's own functions hand memory of a GPU to MPI, which may be unable
+        to read it, as that of the workflow's environment is.
+        """
+        exchange, xp = self.communicator.mpi_comm, self.device.xp
         for _, link in sorted(self.network.model.namedlinks()):
             for name in sorted(link._persistent):
-                if isinstance(value := getattr(link, name), self.device.xp.ndarray):
-                    value[...] = self.communicator.bcast(value, root=0)
+                if not isinstance(value := getattr(link, name), xp.ndarray):
+                    continue
+                joined = chainer.backends.cuda.to_cpu(value).copy()
+                if self._of_first:
+                    exchange.Bcast(joined, root=0)
+                else:
+                    exchange.Allreduce(MPI.IN_PLACE, joined)
+                    joined *= 1.0 / self.num_processes
+                value[...] = xp.asarray(joined)
 
     def measure_gradients(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
         return measure_norms(

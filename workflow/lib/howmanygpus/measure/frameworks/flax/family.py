@@ -11,6 +11,7 @@ from flax import nnx
 
 from howmanygpus.measure.frameworks.flax.layers.context import LayerContext
 from howmanygpus.measure.input.prepared import PreparedData
+from howmanygpus.measure.loop.backend import UnsupportedError
 from howmanygpus.measure.models.initialization import is_decayed
 from howmanygpus.measure.models.own import import_own_models
 from howmanygpus.measure.spec import OptimizerSpec, RunSpec
@@ -57,7 +58,11 @@ def build_network(spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarr
     return network
 
 
-def set_precision(spec: RunSpec) -> None:
+def set_precision(spec: RunSpec, device: jax.Device) -> None:
+    """Choose how XLA computes float32, and refuse what an older GPU lacks; XLA would compute in float32 there."""
+    needs_newer = spec.precision in ("tf32", "bf16") and device.platform == "gpu"
+    if needs_newer and tuple(map(int, device.compute_capability.split("."))) < (8, 0):
+        raise UnsupportedError(f"{spec.precision} needs compute capability 8.0 or later, not {device.device_kind}")
     jax.config.update("jax_default_matmul_precision", MATMUL_PRECISIONS[spec.precision])
 
 

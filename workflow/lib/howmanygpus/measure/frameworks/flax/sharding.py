@@ -42,7 +42,7 @@ class JaxSharding(StepwiseBackend):
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
         self.spec, self.devices = spec, set_up_devices(spec)
         self.rank, self.num_processes = jax.process_index(), jax.process_count()
-        set_precision(spec)
+        set_precision(spec, self.devices[0])
         # All devices of all processes. Those of one process are adjacent, so that its share of the batch is one block.
         mesh = Mesh(np.array(jax.devices(self.devices[0].platform)[: spec.num_gpus]), (DEVICE_AXIS,))
         self._sharded, everywhere = NamedSharding(mesh, SHARDED), NamedSharding(mesh, EVERYWHERE)

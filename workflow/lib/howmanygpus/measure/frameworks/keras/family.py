@@ -190,8 +190,11 @@ def build_optimizer(
 
 
 def read_peak_bytes() -> int | None:
-    """Return the peak of TensorFlow's allocator on the fullest GPU; None without a GPU."""
-    names = [gpu.name.removeprefix("/device:") for gpu in tf.config.list_logical_devices("GPU")]
+    """Return the peak of TensorFlow's allocator on the fullest GPU of this process; None without a GPU.
+
+    The list of logical devices has those of all workers too, whose memory TensorFlow does not know.
+    """
+    names = [f"GPU:{i}" for i in range(len(tf.config.get_visible_devices("GPU")))]
     return max((tf.config.experimental.get_memory_info(name)["peak"] for name in names), default=None)
 
 

@@ -11,9 +11,12 @@ from howmanygpus.measure.frameworks.keras.losses import build_loss
 from howmanygpus.measure.host.processes import set_malloc_thresholds
 from howmanygpus.measure.loop.loop import TrainingLoop
 from howmanygpus.measure.loop.targets import target_shape
+from howmanygpus.measure.spec import RESIDENT
 
 
 class FitBackend(KerasBackend):
+    takes_batches_itself = True
+
     def compile(self, optimizer: keras.optimizers.Optimizer, **options) -> None:
         """options: for Model.compile."""
         self.optimizer = optimizer
@@ -25,6 +28,10 @@ class FitBackend(KerasBackend):
     @property
     def compiles(self) -> bool:
         return self.model.jit_compile
+
+    def settings(self) -> dict[str, str]:
+        is_kept = self.spec.device_kind == "cpu" or self.spec.input == RESIDENT
+        return super().settings() | ({} if is_kept else {"host_memory": "tf.data's own"})
 
     def train(self, loop: TrainingLoop) -> None:
         dataset = self._arriving_batches(loop) if loop.resident_batch is None else self._keep(loop.resident_batch)

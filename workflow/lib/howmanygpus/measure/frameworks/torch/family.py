@@ -2,8 +2,10 @@
 
 import importlib
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -77,8 +79,16 @@ def apply_tier(network: nn.Module, spec: RunSpec, compile_mode: str | None) -> n
         return network
     network = network.to(memory_format=torch.channels_last)
     if is_cuda and compile_mode:
+        require_headers()
         compile_network(network, compile_mode, may_fall_back=spec.model_file is not None)
     return network
+
+
+def require_headers() -> None:
+    """Raise UnsupportedError without Python's headers, with which Triton compiles what starts its kernels."""
+    folder = Path(sysconfig.get_path("include"))
+    if not (folder / "Python.h").exists():
+        raise UnsupportedError(f"torch.compile needs Python.h, which is not in {folder}; install python3-dev")
 
 
 def compile_network(network: nn.Module, mode: str, may_fall_back: bool = False) -> None:
