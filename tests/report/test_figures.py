@@ -30,6 +30,13 @@ from howmanygpus.report.style import (
     label_lines,
     make_panels,
 )
+from project import ROOT
+
+
+@pytest.mark.parametrize("name", list_figures())
+def test_every_figure_is_explained_on_the_page_of_figures(name):
+    title = describe_figure(name).title
+    assert f"**{title}** (`{name}`). " in " ".join((ROOT / "docs" / "figures.md").read_text().split())
 
 
 def find_colours_of_marks(axes) -> set[str]:

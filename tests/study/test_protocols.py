@@ -169,6 +169,7 @@ REFUSED = [
         {"stop_below_efficiency": 0.5},
         "repeats runs of the study, and stop_below_efficiency may leave them out; make a study of its own for it",
     ),
+    (AUGMENTED, {"repeats": "auto"}, "repeats runs of the study, and repeats: auto may leave them out; make a study"),
     (AUGMENTED, {"random_flip": True}, '{"random_flip": true} has no effect: it is what the study does in every'),
     (AUGMENTED, {"published": "dogs"}, "repeats what no published study that this one is set beside has done; give"),
     (AUGMENTED, {"published": None}, "repeats a published study, and this one is set beside none; give `published`"),

@@ -3,7 +3,7 @@
 from howmanygpus.config.errors import ConfigError, refuse, suggest
 from howmanygpus.measure.spec import RANDOM_INPUTS
 from howmanygpus.registry import FIRST_STATISTICS as KEEP_FIRST
-from howmanygpus.study.adaptive.keys import RULES, is_adaptive
+from howmanygpus.study.adaptive.keys import CHOOSING, is_adaptive
 from howmanygpus.study.checks import check_shape
 from howmanygpus.study.config.images import CROPS, check_crops, compute_image_shape
 from howmanygpus.study.loaders import SHARED
@@ -37,7 +37,8 @@ def check_protocols(study: Study) -> None:
             raise refuse(f"{study.place}.variants", name, "is the name of a protocol", "rename the variant")
     for name, by_framework in list_overrides(protocols).items():
         if is_adaptive(study.config):
-            rule = next(key for key in RULES if study.config[key] is not None)
+            rules = (key for key in CHOOSING if study.config[key] is not None)
+            rule = next(rules, "repeats: auto")
             problem = f"repeats runs of the study, and {rule} may leave them out"
             raise refuse(f"{place}.{name}", list(by_framework), problem, "make a study of its own for it")
     for name in (BATCH_STATISTICS, FIRST_STATISTICS):

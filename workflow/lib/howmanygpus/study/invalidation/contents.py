@@ -2,8 +2,8 @@
 Finds out whether the sources of prepared data have the same contents as before, if their place or times changed.
 
 Snakemake compares the parameters of a step with those of its last execution. A parameter that names a place or contains
-times would rerun the step and everything downstream. Such a parameter is `Recorded` as the earlier one if the contents
-are those that were prepared.
+times would rerun the step and everything downstream. Such a parameter is an `AliasedParameter` of the earlier one if
+the contents are those that were prepared.
 """
 
 import ast
