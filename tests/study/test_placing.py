@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jinja2
@@ -12,6 +13,7 @@ from howmanygpus.config.errors import ConfigError
 from howmanygpus.invocation.rules.cluster import ClusterRules
 from howmanygpus.invocation.rules.products import ProductRules
 from howmanygpus.invocation.rules.training import TrainingRules
+from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run, complete_spec
@@ -107,6 +109,18 @@ def test_one_process_uses_one_node():
     plan = make_plan(frameworks=["keras_mirrored"], num_gpus=[2], num_nodes=[1, 2])
     reason = "keras_mirrored is one process: it uses the 4 devices of one node at most"
     assert list_layouts(plan) == {(2, 1): "", (2, 2): reason}
+
+
+@pytest.mark.parametrize(("framework", "capability"), [("tensorflow_mirrored", "12.0"), ("jax_sharding", "7.0")])
+def test_a_framework_runs_on_gpus_that_its_build_is_for(framework, capability):
+    """A build of the site may be for others."""
+    device = replace(CLUSTER.device("a100"), compute_capability=capability)
+    environment = FRAMEWORKS[framework].environments["cuda"]
+    reasons = []
+    for existing in ({}, {environment: {"python": "/site/python", "modules": []}}):
+        machine = replace(CLUSTER, devices={"a100": device}, environments=existing)
+        reasons.append(list_layouts(make_plan(machine, frameworks=[framework], num_gpus=[1]))[1, 1])
+    assert says(reasons[0], framework, "is built for compute capability", capability) and reasons[1] == ""
 
 
 def test_a_best_tier_of_one_device_is_neither_run_nor_checked_on_several():

@@ -1,9 +1,11 @@
 """Makes the studies of a config and describes its data sets. What is wrong with any of them is said in one error."""
 
+from dataclasses import replace
+
 from howmanygpus.config.errors import Errors
 from howmanygpus.config.schema import fill_study, study_defaults
 from howmanygpus.prepare.sources import Description
-from howmanygpus.registry import explain_unsupported
+from howmanygpus.registry import FRAMEWORKS, explain_unsupported
 from howmanygpus.settings import TRAINING_KEYS
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.check_initial_weights import check_initial_weights, check_normalization
@@ -124,6 +126,9 @@ def _explain_unsupported(
     study: Study, device: Device, layout: tuple[int, int], framework: str, precision: str, source: str, settings: dict
 ) -> str:
     own_model = study.own_model
+    if FRAMEWORKS[framework].environments.get(device.kind) in study.machine.environments:
+        # For which GPUs a site's own build is, only the framework itself can say.
+        device = replace(device, compute_capability=None)
     reason = own_model.explain_unsupported(framework, precision) if isinstance(own_model, OwnModel) else ""
     reason = reason or explain_unsupported(framework, device, precision, layout, settings)
     return reason or explain_missing_loader(framework, source, settings)
