@@ -49,7 +49,7 @@ def test_a_node_that_matches_the_machine_file_has_no_findings():
         ({"num_cores": 6}, {}, "error", "the job may use 6; lower `cores_per_device` to 3"),
         ({}, {"network_interface": "ib7"}, "error", "there is no network_interface ib7; choose from ib0"),
         ({"address": None}, {"network_interface": None}, "error", "leads to no address"),
-        ({"address": "127.0.1.1"}, {"network_interface": None}, "error", "leads to 127.0.1.1"),
+        ({"address": "127.0.1.1"}, {"network_interface": None}, "warning", "leads to 127.0.1.1"),
         ({"scratch": {"path": "/s", "writable": False, "free_gib": None}}, {}, "error", "/s cannot be written to"),
         ({"srun": None}, {}, "error", "srun is not in the PATH of jobs"),
         (

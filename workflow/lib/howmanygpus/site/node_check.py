@@ -100,6 +100,10 @@ def resolve(name: str) -> str | None:
         return None
 
 
+def is_loopback(address: str | None) -> bool:
+    return address is not None and address.startswith("127.")
+
+
 def ask(*command: str) -> str | None:
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
@@ -148,9 +152,8 @@ def report_node(found: dict, expected: dict) -> Iterator[str]:
         )
     if interface not in (None, *found["interfaces"]):
         yield f"there is no network_interface {interface}; choose from {', '.join(found['interfaces'])}"
-    address = found["address"] or "no address"
-    if expected["max_nodes"] > 1 and interface is None and (found["address"] is None or address.startswith("127.")):
-        yield f"the node's own name leads to {address}; set `network_interface` or `rendezvous_suffix`"
+    if expected["max_nodes"] > 1 and interface is None and found["address"] is None:
+        yield "the node's own name leads to no address; set `network_interface` or `rendezvous_suffix`"
     if expected["starts_steps"] and found["srun"] is None:
         yield (
             "srun is not in the PATH of jobs, and it starts the processes of runs; load SLURM's module in the shell "
@@ -183,6 +186,11 @@ def list_warnings(found: dict, expected: dict) -> Iterator[str]:
     if gpus and expected["compute_capability"] is None:
         capabilities = sorted({gpu["compute_capability"] for gpu in gpus})
         yield f'add compute_capability: "{", ".join(capabilities)}"'
+    if expected["max_nodes"] > 1 and expected["network_interface"] is None and is_loopback(found["address"]):
+        yield (
+            f"the node's own name leads to {found['address']}, at which other nodes do not find it: Horovod with gloo "
+            "cannot run on several nodes; set `network_interface`"
+        )
     if any(gpu["mig"] for gpu in gpus):
         yield "the GPUs are split (MIG): utilisation will be missing"
     if expected["compute_nodes_have_network"] and not found["reaches_package_index"]:
