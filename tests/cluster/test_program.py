@@ -100,7 +100,7 @@ def test_the_documented_torchrun_reports_from_the_first_of_two_nodes(cluster, en
     project.write_config(spread={"program": program, **grid})
     process = project.start("--until", "train")
     probe = project.folder / "results" / "probe" / "fake.json"
-    project.wait_until(probe.exists, "the probe")
+    project.wait_until(lambda: probe.exists() or process.poll() is not None, "the probe")
     output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, output[-3000:]
     records = list(project.read_records().values())
