@@ -40,7 +40,22 @@ def pytorch() -> dict:
     seen = {tier: flags(tier) for tier in ("stock", "best")} | {"settings": describe_cuda()}
     seen |= compile_by_pytorch() | {"autotunes": autotune_by_pytorch()}
     seen |= copy_by_pytorch() | run_pytorch_without_nccl() | join_pytorch()
-    return seen | {"wrapped": wrap_by_pytorch(), "loading": load_by_pytorch()}
+    return seen | {"wrapped": wrap_by_pytorch(), "loading": load_by_pytorch(), "headers": compile_without_headers()}
+
+
+def compile_without_headers() -> str:
+    """Return why a network is not compiled for a GPU."""
+    import torch
+
+    from howmanygpus.measure.frameworks.torch import family
+    from howmanygpus.measure.loop.backend import UnsupportedError
+
+    family.sysconfig = SimpleNamespace(get_path=lambda name: "/nowhere")
+    try:
+        family.apply_tier(torch.nn.Identity(), make_spec(tier="best", device="cuda", device_kind="cuda"), "default")
+    except UnsupportedError as error:
+        return str(error)
+    return ""
 
 
 def autotune_by_pytorch() -> list[bool]:

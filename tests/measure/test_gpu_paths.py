@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from howmanygpus.surroundings.shown import SHOWN
+from messages import says
 from project import ROOT
 
 
@@ -59,6 +60,11 @@ def test_a_network_that_is_not_compiled_is_refused_or_recorded(check):
         "torch.compile",
         "eager: torch.compile has compiled nothing",
     ]
+
+
+def test_a_python_without_headers_cannot_compile_for_a_gpu(check):
+    """Triton would fail in the first step, as a crash that is tried again."""
+    assert says(check("pytorch")["headers"], "Python.h", "/nowhere", "python3-dev")
 
 
 def test_the_best_tier_has_no_ddp_without_an_exchange_and_cuda_graphs_where_they_are_right(check):

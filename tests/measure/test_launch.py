@@ -36,6 +36,16 @@ def test_a_gpu_run_finds_the_cuda_libraries_of_its_own_environment_first(tmp_pat
     assert found == f"{tmp_path}/nvidia/cublas/lib:{tmp_path}/nvidia/cudnn/lib:/the/modules"
 
 
+def test_cupy_compiles_with_the_headers_of_its_own_environment(tmp_path, monkeypatch):
+    """NVRTC cannot read those of another version, which CuPy takes from nvcc or /usr/local/cuda."""
+    monkeypatch.setenv("CUDA_PATH", "/usr/local/cuda-12.0")
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    spec, runtime = make_spec(device="cuda", device_kind="cuda"), tmp_path / "nvidia" / "cuda_runtime"
+    assert build_environment(spec, Placement())["CUDA_PATH"] == "/usr/local/cuda-12.0"
+    (runtime / "include").mkdir(parents=True)
+    assert build_environment(spec, Placement())["CUDA_PATH"] == str(runtime)
+
+
 def test_a_gpu_run_keeps_the_cuda_cache_unless_the_shell_names_one(monkeypatch):
     """TensorFlow's kernels for a new GPU exceed CUDA's default of 1 GiB."""
     for name in ("CUDA_CACHE_PATH", "CUDA_CACHE_MAXSIZE"):
