@@ -87,6 +87,7 @@ def test_a_recommendation_that_is_not_the_fastest_of_its_series_is_in_table_and_
     times, _ = draw_closed(table).axes
     (ring,) = find_rings(times)
     assert ring.get_ydata()[0] == pytest.approx(41.0)
+    assert all(len(set(line.get_xdata())) == len(line.get_xdata()) for line in times.lines), "a line has no step"
     assert times.get_title(loc="left").startswith("Use 1 x cpu, pytorch_ddp, 8 images per device")
 
 

@@ -142,11 +142,11 @@ def draw_lines(
     part = part.assign(**{name: part[name].astype(float) / size for name in columns})
     part["line"] = name_lines(part)
     axes.set_xlabel("devices")
-    draw_in_grey(axes, part, "num_gpus", value)
+    draw_in_grey(axes, find_fastest(part, "series"), "num_gpus", value)
     ends: dict[str, tuple[float, float, str]] = {}
     styles, drawn = choose_styles(part["series"]), []
     for _, line in part.groupby("line", sort=False):
-        fastest = line.sort_values("duration_s").drop_duplicates("num_gpus").sort_values("num_gpus")
+        fastest = find_fastest(line, "line")
         name, style = name_line(fastest), styles[fastest["series"].iloc[0]]
         colour, look = (style["color"], style["linestyle"]) if name in styles else (choose_colour(fastest), "-")
         axes.plot(fastest["num_gpus"], fastest[value], color=colour, linestyle=look, zorder=2)
@@ -163,6 +163,11 @@ def draw_lines(
     mark_letters(axes, named.assign(letter=letters), value)
     mark_disturbed(axes, points["num_gpus"], points[value], points["num_disturbed"] > 0)
     label_lines(axes, ends)
+
+
+def find_fastest(rows: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Return the fastest row of each kind on each number of devices, by rising number."""
+    return rows.sort_values("duration_s").drop_duplicates([kind, "num_gpus"]).sort_values("num_gpus")
 
 
 def name_lines(part: pd.DataFrame) -> pd.Series:
