@@ -225,8 +225,10 @@ def refused(tmp_path, monkeypatch):
     monkeypatch.setattr(plugin.Executor, report.__name__, lambda self, job_info, msg: heard.append(msg))
     (tmp_path / "log").write_text(NOT_STARTED)
     job = SimpleNamespace(rule=SimpleNamespace(name="other"), log=["log"], is_group=lambda: False)
-    executor = make_executor(logger=SimpleNamespace(error=told.append))
-    return SimpleNamespace(job=job, heard=heard, told=told, report=executor._report_job_error_threadsafe)
+    executor = make_executor(logger=SimpleNamespace(error=told.append, warning=told.append), _told_at=0.0)
+    return SimpleNamespace(
+        job=job, heard=heard, told=told, run=executor.run_job, report=executor._report_job_error_threadsafe
+    )
 
 
 def test_snakemake_hears_of_a_refusal_that_cannot_be_recorded(refused):
@@ -241,3 +243,20 @@ def test_a_repeated_refusal_is_told_once_and_another_one_again(refused, tmp_path
         refused.report(SimpleNamespace(job=refused.job), message)
     assert [words.rpartition(" ")[2] for words in refused.told] == ["account", "partition"]
     assert (tmp_path / "log").read_text().endswith("Invalid partition\n")
+
+
+def test_a_submission_that_was_refused_after_a_silence_has_no_double(refused, monkeypatch):
+    """The job that this thread submitted before is none."""
+    answers = iter([MESSAGE.replace("Invalid account", "Socket timed out on send/recv operation"), MESSAGE])
+    monkeypatch.setattr(
+        plugin.Executor,
+        "run_job",
+        lambda self, job: self._report_job_error_threadsafe(SimpleNamespace(job=job), next(answers)),
+    )
+    monkeypatch.setattr(module, "FIRST_PAUSE_S", 0.0)
+    for name in ("take_over", "find_outdated"):
+        monkeypatch.setattr(module, name, lambda job: None)
+    monkeypatch.setattr(slurm, "list_queue", lambda: pytest.fail("the queue is asked for doubles"))
+    module._submission.job_id = "7"
+    refused.run(refused.job)
+    assert refused.heard == [MESSAGE]

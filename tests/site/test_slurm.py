@@ -251,6 +251,7 @@ def test_an_attempt_whose_job_is_gone_is_settled(tmp_path, monkeypatch):
             {"request": "gpu:nvidia_a100-sxm4-80gb:{n}"},
             "a100.request: .* is no gres .*; write .*--gpus-per-node=nvidia_a100-sxm4-80gb:{n}",
         ),
+        ({"request": "gpu:a100:{n},tmp:9"}, "is no gres .*; write .*--gpus-per-node=a100:{n}"),
         ({"request": "--gpus={n}"}, "a100.request: .* has --gpus, .*; use `request`, such as --gpus-per-node={n}"),
     ],
 )

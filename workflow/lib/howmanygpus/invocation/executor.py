@@ -110,6 +110,7 @@ class Executor(plugin.Executor):
                 # The launcher replaces a running attempt, and says so in its record.
                 slurm.cancel([outdated], only_waiting=bool(name_run(job)))
         _submission.since, pause_s, was_late = time.monotonic(), FIRST_PAUSE_S, False
+        _submission.job_id = None
         while True:
             _submission.refusal = None
             super().run_job(job)
@@ -122,7 +123,7 @@ class Executor(plugin.Executor):
                 time.sleep(POLL_S)
             pause_s = min(2 * pause_s, MAX_PAUSE_S)
         _submission.since = None
-        if was_late:
+        if was_late and _submission.job_id:
             self._cancel_doubles()
 
     def _cancel_doubles(self) -> None:

@@ -357,7 +357,8 @@ def check_sbatch_options(options: dict, place: str) -> None:
         if key == "sbatch_options" or given.startswith("-"):
             _check(given, f"{place}.{key}")
         elif given and not GRES.fullmatch(given):
-            kind = given.removeprefix("gpu:").removesuffix(":{n}")
+            found = re.match(r"gpu:([^:,{}]+):", given)
+            kind = found[1] if found else "TYPE"
             remedy = f'write an option of sbatch, such as "--gpus-per-node={kind}:{{n}}"'
             raise refuse(f"{place}.{key}", given, "is no gres that Snakemake's SLURM plugin takes", remedy)
 

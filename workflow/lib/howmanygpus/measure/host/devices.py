@@ -45,8 +45,8 @@ def assign_devices(spec: LaunchSpec, bind_cores: bool = True) -> DeviceAssignmen
     """Assign the first GPUs of this node that this process may use, and cores; raise ValueError if there are too few.
 
     A GPU gets cores of its own NUMA node while that has any left, and the same kind at every number of GPUs, see
-    list_cores; a CPU device gets cores of a single node. Without
-    bind_cores the run keeps all cores, because the scheduler has chosen them.
+    list_cores; a CPU device gets cores of a single node. Without bind_cores the run keeps all cores, because the
+    scheduler has chosen them.
     """
     num_devices, cores = spec.devices_per_node, list_cores()
     uuids: list[str] = []
