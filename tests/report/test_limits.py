@@ -99,6 +99,17 @@ def test_the_curve_is_explained_below_also_if_something_else_decided():
     assert "It loses." in text[text.index("Why the curves bend") :] and "It loses." not in render_screen(facts)
 
 
+def test_a_sentence_that_is_cut_on_the_screen_stands_below_once():
+    row = {"framework": "a", "variant": "base", "precision": "fp32", "device": "cpu", "num_gpus": 2}
+    row |= {"per_device_batch_size": 8, "sentence": f"It loses {'a lot ' * 60}here.", "remedy": "fewer devices"}
+    names = {name: "x" for name in LINE if name not in row} | {"input": "arrays", "placement": "x"}
+    table = pd.DataFrame([row | names | {"loss_frac": 0.4, "loss_frac_low": 0.3}], columns=EXPLANATIONS)
+    facts = make_facts(*repeat(around(100)), *repeat(around(90), num_gpus=2), explanations=table)
+    assert facts["decisions"][0]["why"]["kind"] == "curve"
+    text = " ".join(render_answer(facts, "txt").split())
+    assert text.count("lot here.") == 1 and "lot here. Remedy to try: fewer devices." in text
+
+
 def test_without_more_devices_there_is_no_reason():
     assert answer(repeat(around(100)), repeat(around(50), num_gpus=2))[0]["why"] is None
 
