@@ -3,5 +3,5 @@
 from howmanygpus.measure.frameworks.number_formats import NumberFormats
 
 
-def read(backend, batch):
-    return NumberFormats(activations={"float32"})
+def begin(backend, batch):
+    return lambda: NumberFormats(activations={"float32"}, backward={"float32"})

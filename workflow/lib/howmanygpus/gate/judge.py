@@ -155,7 +155,7 @@ class Comparison:
             for fact in seen.facts:
                 formats = fact["numbers"]["formats"]
                 for kind, names in formats.items():
-                    if kind != "activations":
+                    if kind not in ("activations", "backward"):
                         wrong += [f"{optimizer}: {kind} in {name}" for name in names if name != "float32"]
                 if not self._match_format(formats["activations"], computed):
                     wrong.append(f"{optimizer}: products in {', '.join(formats['activations'])}")

@@ -62,12 +62,13 @@ class ObservedLoop(TrainingLoop):
     """A training loop that records each batch's hash as it goes to the device, and the weights after the first step.
 
     first_batch: (images, targets) of this process in the first step. own_losses: loss of each step in this process,
-    before the average over all processes. numbers: formats of numbers after the last step, before an evaluation
+    before the average over all processes. numbers: formats of numbers in the last step, read before an evaluation
     averages running statistics.
     """
 
     first_batch: tuple[np.ndarray, np.ndarray]
     numbers: NumberFormats | None = None
+    _end_observation: Callable[[], NumberFormats]
 
     def __init__(self, spec: RunSpec, data: PreparedData, backend: Backend, *arguments: Any):
         self.own_losses: list[float] = []
@@ -93,14 +94,17 @@ class ObservedLoop(TrainingLoop):
             # Before the window closes, which ends the training if the loss is not finite.
             self.first_weights = self.backend.weights()
         if self.steps_done == NUM_STEPS - 1:
-            self.numbers = self.read_numbers()
+            self.numbers = self._end_observation()
         super().after_step()
+        if self.steps_done == NUM_STEPS - 1:
+            self._end_observation = self.begin_observation()
         if has_skipped_step(self.spec) and self.steps_done in (SKIPPED_STEP - 1, SKIPPED_STEP):
             self._scale_losses(OVERFLOWING if self.steps_done == SKIPPED_STEP - 1 else LOSS_SCALE)
 
-    def read_numbers(self) -> NumberFormats:
+    def begin_observation(self) -> Callable[[], NumberFormats]:
+        """Begin to observe the next step. The function that is returned ends it and returns what was seen."""
         family = importlib.import_module(f"howmanygpus.measure.frameworks.{self.spec.family}.number_formats")
-        return family.read(self.backend, self.first_batch)
+        return family.begin(self.backend, self.first_batch)
 
     def _scale_losses(self, scale_of_last: float) -> None:
         """Set the loss scale of the run's last device, and that of the others to the task's."""
@@ -178,8 +182,12 @@ def describe_numbers(numbers: NumberFormats, own_losses: list[float]) -> dict[st
     """
     kept = numbers.kept | {"loss": {"loss": np.array(own_losses)}}
     coarse = {kind: sorted(name for name, array in arrays.items() if is_coarse(array)) for kind, arrays in kept.items()}
-    formats = {"activations": numbers.activations, **numbers.formats}
-    return {"formats": {kind: sorted(names) for kind, names in formats.items()}, "coarse": coarse}
+    formats = {"activations": numbers.activations, "backward": numbers.backward, **numbers.formats}
+    return {
+        "formats": {kind: sorted(names) for kind, names in formats.items()},
+        "coarse": coarse,
+        "exchanged": numbers.exchanged,
+    }
 
 
 def name_statistics(spec: RunSpec, backend: Backend) -> str:
@@ -199,7 +207,7 @@ def observe(spec: RunSpec, optimizer: str) -> tuple[Backend, dict[str, np.ndarra
         backend.train(loop)
     arrays |= observe_after(backend, loop)
     # A training that diverged has not reached the last step.
-    numbers = loop.numbers or loop.read_numbers()
+    numbers = loop.numbers or loop.begin_observation()()
     facts = {
         **{"rank": backend.rank, "num_processes": backend.num_processes, "losses": losses.values},
         **{"hashes": loop.hashes, "differing_replicas": count_differing_replicas(backend.replicas())},

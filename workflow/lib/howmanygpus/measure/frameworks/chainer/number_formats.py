@@ -1,5 +1,6 @@
 """Formats of numbers in the Chainer family."""
 
+from collections.abc import Callable
 from typing import Any
 
 import chainer
@@ -26,6 +27,11 @@ class NoteFormat(chainer.LinkHook):
     def forward_postprocess(self, args: Any) -> None:
         if isinstance(args.link, (L.Convolution2D, L.Linear)):
             self.found.add(args.out.dtype.name)
+
+
+def begin(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> Callable[[], NumberFormats]:
+    """Begin to observe the next step, and return the function that ends it. See measure.frameworks.number_formats."""
+    return lambda: read(backend, batch)
 
 
 def read(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> NumberFormats:

@@ -1,6 +1,6 @@
 """Formats of numbers in the JAX family."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -19,6 +19,11 @@ def add_tree(numbers: NumberFormats, kind: str, tree: Any) -> None:
             array = np.asarray(leaf.addressable_data(0))
             kept = array if array.dtype == np.float64 else array.astype(np.float32)
             numbers.add(kind, jax.tree_util.keystr(path), kept, str(leaf.dtype))
+
+
+def begin(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> Callable[[], NumberFormats]:
+    """Begin to observe the next step, and return the function that ends it. See measure.frameworks.number_formats."""
+    return lambda: read(backend, batch)
 
 
 def read(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> NumberFormats:

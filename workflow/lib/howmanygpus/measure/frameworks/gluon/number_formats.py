@@ -1,5 +1,6 @@
 """Formats of numbers in the MXNet Gluon family."""
 
+from collections.abc import Callable
 from typing import Any
 
 import mxnet as mx
@@ -11,6 +12,11 @@ from howmanygpus.measure.frameworks.number_formats import NumberFormats
 def add(numbers: NumberFormats, kind: str, name: str, array: mx.nd.NDArray) -> None:
     dtype = np.dtype(array.dtype)
     numbers.add(kind, name, array.asnumpy().astype(np.float64 if dtype == np.float64 else np.float32), dtype.name)
+
+
+def begin(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> Callable[[], NumberFormats]:
+    """Begin to observe the next step, and return the function that ends it. See measure.frameworks.number_formats."""
+    return lambda: read(backend, batch)
 
 
 def read(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> NumberFormats:

@@ -1,5 +1,6 @@
 """Formats of numbers in the Keras family."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -16,6 +17,11 @@ def to_array(variable: Any) -> np.ndarray:
     """Return the values; float32 holds all of bfloat16 and float16."""
     array = np.asarray(keras.ops.convert_to_numpy(variable))
     return array if array.dtype == np.float64 else array.astype(np.float32)
+
+
+def begin(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> Callable[[], NumberFormats]:
+    """Begin to observe the next step, and return the function that ends it. See measure.frameworks.number_formats."""
+    return lambda: read(backend, batch)
 
 
 def read(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> NumberFormats:

@@ -1,5 +1,7 @@
 """Formats of numbers in the PyTorch family."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import nn
@@ -18,6 +20,11 @@ def to_array(tensor: torch.Tensor) -> np.ndarray:
     """Return the values; float32 holds all of bfloat16 and float16."""
     tensor = tensor.detach().cpu()
     return (tensor if tensor.dtype == torch.float64 else tensor.float()).numpy()
+
+
+def begin(backend: TorchBackend, batch: tuple[np.ndarray, np.ndarray]) -> Callable[[], NumberFormats]:
+    """Begin to observe the next step, and return the function that ends it. See measure.frameworks.number_formats."""
+    return lambda: read(backend, batch)
 
 
 def read(backend: TorchBackend, batch: tuple[np.ndarray, np.ndarray]) -> NumberFormats:
