@@ -119,7 +119,7 @@ def _find_cut(match: re.Match, name: str, line: str) -> str:
     rest = re.match(r"[\w.,+-]*", line[end:])
     assert rest is not None
     is_open = end == match.end() and re.match(r"\d,\d", line[end - 1 :])
-    return rest[0] if CUT.match(line, end - 1) or is_open else ""
+    return rest[0].rstrip(".,") if CUT.match(line, end - 1) or is_open else ""
 
 
 def shape(line: str) -> tuple[str, list[str]]:

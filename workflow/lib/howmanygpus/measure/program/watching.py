@@ -118,10 +118,11 @@ class Watcher:
         """Say what is missing from a program that ended well; empty if it reported steps or an outcome."""
         if self.progress.steps or self.progress.status:
             return ""
-        if self.num_reports:
+        silent = [each for each in self._patterns if each not in self._last_matched and "step" in each.groupindex]
+        if self.num_reports and not silent:
             return "reported no step above 0; report the steps done so far, see docs/program.md"
         if self._patterns:
-            expressions = ", ".join(repr(each.pattern) for each in self._patterns)
+            expressions = ", ".join(repr(each.pattern) for each in silent or self._patterns)
             return f"printed no line that {expressions} would match; correct the study's `report`{self._on_which_node}"
         place = f"the file that ${REPORT_VARIABLE} names"
         return f"wrote no report to {place}; see docs/program.md for how it reports{self._on_which_node}"
