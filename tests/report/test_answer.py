@@ -190,10 +190,18 @@ def test_the_answer_names_data_devices_nodes_and_dates():
 def test_runs_whose_losses_leave_the_others_did_other_work():
     near, far = ({"trajectory": value, "trajectory_limit": 1e-3} for value in (1e-5, 1e-2))
     facts = make_facts({"framework": "a"} | near)
-    assert facts["details"]["trajectories"] == {"num_compared": 1, "num_apart": 0, "frameworks": []}
+    known = {"num_compared": 1, "num_apart": 0, "frameworks": [], "unstable_after_step": None}
+    assert facts["details"]["trajectories"] == known and not find_doubt(facts, "unstable_training")
     assert not find_doubt(facts, "unequal_work")
     facts = make_facts({"framework": "a"} | near, {"framework": "b"} | far)
     assert says(find_doubt(facts, "unequal_work"), "more than rounding explains in 1 of 2 runs (b)", "not do the same")
+
+
+def test_an_unstable_training_is_said_with_its_last_compared_step_and_not_accused():
+    near = {"trajectory": 1e-7, "trajectory_limit": 1e-5}
+    facts = make_facts({"framework": "a", "unstable_after_step": 10} | near, {"framework": "b"} | near)
+    assert says(find_doubt(facts, "unstable_training"), "after step 10", "lr_warmup_epochs")
+    assert not find_doubt(facts, "unequal_work")
 
 
 def test_a_guess_by_frequency_has_the_accuracy_of_the_majority_class_and_the_loss_of_the_frequencies():
@@ -246,7 +254,7 @@ EVERYTHING = {
     "stale": {"code": 1},
     "health": {"n1: hot": 2},
     "outliers": [PLACE | {"per_device_batch_size": 8, "repeat": 2, "distance": -0.3, "run_dir": "r"}],
-    "trajectories": {"num_compared": 9, "num_apart": 1, "frameworks": ["a"]},
+    "trajectories": {"num_compared": 9, "num_apart": 1, "frameworks": ["a"], "unstable_after_step": 10},
     "grid": {
         **{"probes_of": None, "is_cut": True, "repeats_ended": {"precision": 1, "limit": 2, "no_rate": 3}},
         "left_out": [{"status": "not_run", "reason": "below 0.5", "num_runs": 1}] * 13,

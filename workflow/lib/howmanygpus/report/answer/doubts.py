@@ -117,6 +117,8 @@ def _doubt_work(case: Case) -> Doubts:
     losses = compare_trajectories(runs)
     if losses and losses["num_apart"]:
         yield "unequal_work", losses
+    if losses and losses["unstable_after_step"] is not None:
+        yield "unstable_training", {"last_step": losses["unstable_after_step"]}
     if case.unproven:
         yield "unproven", {"frameworks": case.unproven, "is_recommended": (runs["parity"] == "failed").any().item()}
     if case.is_any_done and (runs["parity"] == "not_checked").any() and not is_program(runs):
