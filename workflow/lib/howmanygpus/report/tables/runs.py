@@ -60,7 +60,7 @@ OUTCOME = (
     *("skipped_steps", "loss_scale"),
     "host_to_device_gib_per_s",
     *trajectory.COLUMNS,
-    *("quality_metric", "quality_last", "quality_best", "quality_of_guess", "roc_auc_last"),
+    *("quality_metric", "quality_last", "quality_best", "quality_of_guess", "num_evaluated", "roc_auc_last"),
     *accounting.COLUMNS,
 )
 PROVENANCE = (
@@ -114,7 +114,7 @@ def tabulate(
         row["control"] = outcome.control or None
         rows.append(row | trajectories.get(identity, {}))
     # Runs without images turn it into a column of floats, which would be written with six digits.
-    table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"images_seen": "Int64"})
+    table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"images_seen": "Int64", "num_evaluated": "Int64"})
     return table.assign(is_outlier=flag_outliers(table))
 
 
@@ -241,6 +241,7 @@ def summarize_quality(evaluations: pd.DataFrame, metric: str) -> dict[tuple, dic
         quality_last=("quality", "last"),
         quality_best=("quality", best),
         quality_of_guess=("quality_of_guess", "first"),
+        num_evaluated=("num_evaluated", "first"),
         roc_auc_last=("roc_auc", "last"),
     )
     return summary.assign(quality_metric=metric).to_dict("index")
