@@ -70,8 +70,8 @@ class Candidate:
     the variant, input and precision if they vary. durations: seconds by repeat, see above. costs: money by repeat until
     the goal. rates: images/s. walls: seconds of wall time until the goal. qualities: at the end of training; areas: ROC
     AUC there beside another metric. models: of the devices. num_lost: repeats whose last evaluation misses the goal
-    again. scatter: usual factor between repeats of the study, see report.ties. images, missed: images until the goal, and
-    seconds until the last evaluation that missed it, by repeat; empty without a target.
+    again. scatter: usual factor between repeats of the study, see report.ties. images, missed: images until the
+    goal, and seconds until the last evaluation that missed it, by repeat; empty without a target.
     """
 
     names: dict[str, Any]

@@ -189,9 +189,10 @@ def _doubt_chosen(case: Case) -> Doubts:
 
 def _evaluate_more(case: Case) -> list[str]:
     """Return the line of config with which evaluations are half as far apart; none below an epoch."""
-    epochs = case.times.loc[case.times["reached"].eq(True), "epoch"].astype(float)
-    first = epochs.min()
-    return [f"eval_every_epochs: {int(first // 2)}"] if first >= 2 else []
+    reached = case.times[case.times["reached"].eq(True)]
+    passed = 1 - reached["missed_images"].astype(float) / reached["images_seen"].astype(float)
+    spacing = round((reached["epoch"].astype(float) * passed).min())
+    return [f"eval_every_epochs: {spacing // 2}"] if spacing >= 2 else []
 
 
 def _doubt_limits(case: Case) -> Doubts:
