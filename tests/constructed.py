@@ -52,11 +52,12 @@ def not_sampled(run: Run) -> list[str]:
 class Truth:
     """What takes the time of the runs of a study.
 
-    compute_s: of a device for an image. straggle: factor of one process in each step, another one each time. worker_s: of a worker of the loader for an image, by the run; workers: of each
-    device. exchange_s: of a step of several devices, by the run. slow: factor of each rank's computation. noise:
-    relative standard deviation between repeats. factor: of all measured seconds of a run. status: of a run. startup_s,
-    evaluation_s: of the whole run. is_timed: whether processes record their own seconds. one_process: whether one
-    process drives all devices. changes: of run.json. telemetry: lines of telemetry.csv.
+    compute_s: of a device for an image. straggle: factor of one process in each step, another one each time.
+    worker_s: of a worker of the loader for an image, by the run; workers: of each device. exchange_s: of a step of
+    several devices, by the run. slow: factor of each rank's computation. noise: relative standard deviation between
+    repeats. factor: of all measured seconds of a run. status: of a run. startup_s, evaluation_s: of the whole run.
+    is_timed: whether processes record their own seconds. one_process: whether one process drives all devices.
+    changes: of run.json. telemetry: lines of telemetry.csv.
     """
 
     compute_s: float = 0.001

@@ -358,3 +358,32 @@ def test_other_frameworks_and_variants_may_have_other_versions():
     versions = {"a": "torch 2.1.0", "b": "torch 2.2.0"}
     rows = [{"framework": name, "framework_version": version} for name, version in versions.items()]
     assert not find_doubt(make_facts(*rows, rows[0] | {"variant": "other"} | OTHER), "mixed_versions")
+
+
+def reach(framework, missed, reached, step_s=5.0, **changes):
+    """Make three repeats with two evaluations, the first of which misses or meets the target of 0.9."""
+    same = {"framework": framework, "quality": missed, "then": reached, "train_s": step_s} | changes
+    return [same | {"repeat": repeat, "seed": repeat} for repeat in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_a_target_between_two_evaluations_is_no_difference_in_speed(repeats):
+    """0.901 meets the target after 5 s, and 0.899 misses it until 10 s."""
+    rows = [*reach("a", 0.901, 0.93)[:repeats], *reach("b", 0.899, 0.93)[:repeats]]
+    facts = make_facts(*rows)
+    (decision,) = facts["decisions"]
+    other = decision["alternatives"][0]
+    assert other["is_tied"] and other["times_faster"]["high"] == pytest.approx(1.0)
+    assert says(find_doubt(facts, "coarse_evaluations"), "b batch 8", "eval_every_epochs")
+
+
+def test_more_devices_are_not_recommended_for_a_gain_between_two_evaluations():
+    rows = [*reach("a", 0.899, 0.93), *reach("a", 0.901, 0.93, num_gpus=2)]
+    assert get_best(make_facts(*rows))["num_gpus"] == 1
+
+
+@pytest.mark.parametrize("quality", [(0.95, 0.95), (0.8, 0.95)])
+def test_targets_that_need_as_many_images_are_compared_by_the_rates(quality):
+    rows = [*reach("a", *quality), *reach("a", *quality, step_s=2.5, num_gpus=2)]
+    facts = make_facts(*rows)
+    assert get_best(facts)["num_gpus"] == 2 and not find_doubt(facts, "coarse_evaluations")

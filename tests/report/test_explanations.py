@@ -8,6 +8,7 @@ from constructed import NO_EXCHANGE, RESIDENT_INPUT, Grid, Truth, find_row, make
 from howmanygpus.measure.host.samples import COLUMNS as SAMPLES
 from howmanygpus.report.answer.details import explain_wall_time, list_causes
 from howmanygpus.report.shares import BASE, END, LOSS, UNEXPLAINED, compute_shares
+from howmanygpus.report.tables import explanations
 from howmanygpus.report.tables.explanations import can_diagnose
 
 USUAL = Grid()
@@ -477,3 +478,15 @@ def test_less_input_is_named_if_the_baseline_waited_for_batches(tmp_path):
     truth = Truth(noise=0.005, worker_s=lambda run: 0.0014 if run.num_gpus == 1 else 0.0, exchange_s=lambda run: 0.016)
     row = explain(tmp_path, truth)
     assert "input (less than at the baseline)" in row["sentence"]
+
+
+@pytest.mark.parametrize(("allreduce_s", "cause"), [(0.02, "exchange"), (0.0005, "waiting")])
+def test_exchange_and_waiting_that_are_not_told_apart_have_no_remedy(tmp_path, allreduce_s, cause):
+    """The all-reduce alone explains the loss too, or it does not."""
+    tables = make_tables(tmp_path, Truth(noise=0.005, straggle=1.6), USUAL)
+    tables["ceilings"].loc[tables["ceilings"]["num_gpus"] == 8, "allreduce_s"] = allreduce_s
+    names = ("runs", "scaling", "run_phases", "ceilings", "utilisation")
+    plan = {"config": {"diagnose": True, "variants": {"base": {}}}}
+    row = find_row({"explanations": explanations.tabulate(plan, **{name: tables[name] for name in names})}, 8)
+    assert row["causes"] == cause and ("do not tell apart" in row["sentence"]) == (cause == "exchange")
+    assert pd.isna(row["remedy"]) == (cause == "exchange")

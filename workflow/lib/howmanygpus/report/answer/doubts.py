@@ -167,6 +167,10 @@ def _doubt_chosen(case: Case) -> Doubts:
         if len(case.found) == 1:
             yield "nothing_compared", {}
     yield from _doubt_limits(case)
+    others = [each for each in case.found if chosen and each is not chosen and each not in case.unequal]
+    hidden = [each for each in others if chosen and each.is_hidden_by_evaluations(chosen)]
+    if hidden:
+        yield "coarse_evaluations", {"configurations": list(map(str, hidden))}, *_evaluate_more(case)
     first = next(iter(case.by_count.values()), None)
     if chosen and first and chosen.num_gpus > first.num_gpus and _lacks_own_baseline(case, chosen, first.num_gpus):
         yield "other_baseline", {"framework": chosen.names["framework"], "baseline": str(first)}
@@ -181,6 +185,14 @@ def _doubt_chosen(case: Case) -> Doubts:
                 facts = {"larger": str(larger), "smaller": str(smaller), "needed": needed, "gain": gain.median}
                 facts |= {"low": gain.low, "high": gain.high, "is_taken": larger is chosen}
                 yield "near_the_rule", facts, _repeat_twice(larger)
+
+
+def _evaluate_more(case: Case) -> list[str]:
+    """Return the line of config with which evaluations are half as far apart; none below an epoch."""
+    reached = case.times[case.times["reached"].eq(True)]
+    passed = 1 - reached["missed_images"].astype(float) / reached["images_seen"].astype(float)
+    spacing = round((reached["epoch"].astype(float) * passed).min())
+    return [f"eval_every_epochs: {spacing // 2}"] if spacing >= 2 else []
 
 
 def _doubt_limits(case: Case) -> Doubts:

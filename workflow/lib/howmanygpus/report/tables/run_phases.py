@@ -5,8 +5,8 @@ The phases and `other_s`, which is what the record does not name, add up to `wal
 steps without their waits for input. Phases that a user's program did not report are empty, and their time is in
 `other_s`. `loader_s_per_image` is the time that one worker of the shared loader takes for an image. `processes` and
 `processes_s` name each process, as rank@host, and its own seconds of the measured windows without waits for others.
-`straggle_frac` is how much longer than its mean step a step would take if it waited for the slowest of all processes and
-each had the step times of the first one. It is empty for runs that exchange, because these times have the waits.
+`straggle_frac` is how much longer than its mean step a step would take if it waited for the slowest of all processes
+and each had the step times of the first one. It is empty for runs that exchange, because these times have the waits.
 """
 
 from pathlib import Path
@@ -14,25 +14,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from howmanygpus.report.controls import NO_EXCHANGE
 from howmanygpus.report.outcomes import IDENTITY, read_outcomes
 from howmanygpus.report.tables.runs import list_measured, list_steps
 
 READS = ("results", "runs")
-NO_EXCHANGE = "no_exchange"
 PHASES = ("startup", "first_step", "warmup", "input_wait", "steps", "evaluation", "other")
 """Phases of a run in the order of time."""
 COLUMNS = (
     *(*IDENTITY, "protocol", "control", "images_per_s", "images_seen", "wall_time_s"),
     *(f"{phase}_s" for phase in PHASES),
-    *(
-        "loader_s_per_image",
-        "loader_workers",
-        "cores_per_device",
-        "num_processes",
-        "processes",
-        "processes_s",
-        "straggle_frac",
-    ),
+    *("loader_s_per_image", "loader_workers", "cores_per_device", "num_processes"),
+    *("processes", "processes_s", "straggle_frac"),
 )
 
 
