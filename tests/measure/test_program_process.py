@@ -157,7 +157,7 @@ def test_a_program_that_ends_before_the_steps_that_it_announces_says_so(tmp_path
     attempt = AttemptFolder(tmp_path)
     assert run(spec, attempt, time.time()) == 0
     outcome = json.loads(attempt.outcome.read_text())
-    assert (outcome["status"], outcome["announced_steps"]) == ("completed", 3)
+    assert (outcome["status"], outcome["missing_steps"]) == ("completed", 1)
     assert says(outcome["reason"], "step 2 of 3")
 
 

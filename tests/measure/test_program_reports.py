@@ -279,9 +279,18 @@ def test_progress_bars_are_read(bar):
     for number, line in enumerate(lines):
         for report in match_output([re.compile(text) for text in patterns], line, 101.0 + number):
             progress.add(report)
-    assert (progress.steps, progress.announced_steps) == (8, 8)
+    assert (progress.steps, progress.missing_steps) == (8, 0)
     assert [event["num_steps"] for event in events if event["event"] == "window"] == [1] * 8
     assert [event["epoch"] for event in events if event["event"] == "evaluation"] == ([1, 2] if bar == "keras" else [])
+
+
+@pytest.mark.parametrize(("last", "missing"), [(40, 0), (30, 15), (45, 0)])
+def test_steps_are_missing_if_a_further_report_was_due(last, missing):
+    progress = Progress(2, 64, 100.0, lambda event: None)
+    for step in (*range(10, last, 10), last):
+        (report,) = match_output([re.compile(r"step (?P<step>\d+)")], f"step {step}/45", 100.0 + step)
+        progress.add(report)
+    assert progress.missing_steps == missing
 
 
 @pytest.mark.parametrize(

@@ -212,9 +212,23 @@ def test_a_guess_by_frequency_has_the_accuracy_of_the_majority_class_and_the_los
     assert loss[3] == float("inf")
 
 
+PROGRAM = {"framework": "mine", "model": "mine", "dataset": "own_data", "input": "program", "quality": None}
+
+
+@pytest.mark.parametrize(
+    ("second", "counts"),
+    [({}, None), ({"missing_steps": 40}, (1, 0)), ({"images_seen": 500}, (0, 1)), ({"images_seen": 999}, None)],
+)
+def test_a_program_that_ended_early_is_a_doubt(second, counts):
+    """The shell's status may hide a crash."""
+    row = PROGRAM | {"images_seen": 1000, "missing_steps": 0}
+    (decision,) = make_facts(row | {"repeat": 1}, row | {"repeat": 2} | second)["decisions"]
+    facts = [each["facts"] for each in decision["doubts"] if each["kind"] == "unequal_ends"]
+    assert facts == ([{"num_short": counts[0], "num_unequal": counts[1]}] if counts else [])
+
+
 def test_the_answer_of_a_program_speaks_of_what_it_counts_and_says_what_is_not_measured():
-    program = {"framework": "mine", "model": "mine", "dataset": "own_data", "input": "program", "quality": None}
-    program |= {"unit": "tokens"}
+    program = PROGRAM | {"unit": "tokens"}
     rows = [program | {"num_gpus": count, "images_per_s": 80.0 * count} for count in (1, 2)]
     runs, evaluations = make_runs(*rows)
     times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": []})

@@ -135,8 +135,8 @@ def describe_outcome(spec: ProgramSpec, watcher: Watcher, ended_at: float) -> di
     """Return the outcome of a program that ended well, or that reported one."""
     progress, code = watcher.progress, {"code": spec.program["files"]}
     status, reason = progress.status or "completed", progress.reason
-    if status == "completed" and (progress.announced_steps or 0) > progress.steps:
-        reason = f"it ended after step {progress.steps} of {progress.announced_steps} that its output announced"
+    if status == "completed" and (missing := progress.missing_steps):
+        reason = f"it ended after step {progress.steps} of {progress.steps + missing} that its output announced"
     if status in ("out_of_memory", "unsupported"):
         return {"status": status, "reason": reason, **code}
     uuids = list_gpu_uuids() if spec.device_kind == "cuda" else []

@@ -36,8 +36,9 @@ class Progress:
         self._has_first = False
         self._epoch: int | None = None
         self._named_epoch: int | None = None
-        self.announced_steps: int | None = None
-        """Last step that the output announces."""
+        self._announced_steps: int | None = None
+        self._last_num_steps = 0
+        """Last step that the output announces, and the number of steps between the last two reports."""
         self._steps_before, self._samples_before = 0, 0
         """Steps and samples of the epochs before, if the program counts them anew in each epoch."""
         self._is_clean = True
@@ -82,7 +83,7 @@ class Progress:
         if not report.metric:
             self._epoch = report.epoch
         if report.announced is not None:
-            self.announced_steps = report.announced + self._steps_before
+            self._announced_steps = report.announced + self._steps_before
         samples = None if report.samples is None else report.samples + self._samples_before
         return replace(report, step=report.step + self._steps_before, samples=samples)
 
@@ -106,7 +107,7 @@ class Progress:
         # The time of a step is known only if each one is reported.
         self._write(event | {"steps_s": [round(elapsed_s, 6)] if num_steps == 1 else []})
         self.steps, self.samples, self._last_time = step, samples, report.time
-        self._has_first, self._is_clean = True, True
+        self._has_first, self._is_clean, self._last_num_steps = True, True, num_steps
 
     def _explain_lower(self, step: int) -> str:
         """Say what to do about a step that is lower than the last one."""
@@ -138,6 +139,14 @@ class Progress:
         self._is_clean = report.step is not None and report.step == self.steps
         self._last_time = report.time
 
+    @property
+    def missing_steps(self) -> int | None:
+        """Announced steps after the last report; 0 if no further report was due, None if none is announced."""
+        if self._announced_steps is None:
+            return None
+        missing = self._announced_steps - self.steps
+        return missing if missing >= max(self._last_num_steps, 1) else 0
+
     def describe(self, ended_at: float) -> dict[str, Any]:
         """Return the entries of run.json that are measured, and null for what is not."""
         clocks = self.clocks
@@ -152,7 +161,7 @@ class Progress:
             "eval_s": clocks.eval_s,
             "wall_time_s": ended_at - self._started_at,
             "steps": self.steps,
-            "announced_steps": self.announced_steps,
+            "missing_steps": self.missing_steps,
             "images_seen": self.samples,
             "versions": self.versions,
             **UNMEASURED,

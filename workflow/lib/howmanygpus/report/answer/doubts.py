@@ -30,6 +30,8 @@ UNFINISHED = (
 """Statuses of runs that the next call does."""
 NOT_DONE_AGAIN = ("failed_parity", "suspended")
 """Statuses of runs that say nothing about their configuration, and that no further call does."""
+UNEQUAL_FRAC = 0.02
+"""Difference of samples between repeats of a program from which on they are of different length."""
 RETRY = "retry_runs"
 """The script that has the next call repeat runs."""
 
@@ -119,10 +121,25 @@ def _doubt_work(case: Case) -> Doubts:
         yield "unequal_work", losses
     if losses and losses["unstable_after_step"] is not None:
         yield "unstable_training", {"last_step": losses["unstable_after_step"]}
+    if ended := _find_unequal_ends(case):
+        yield "unequal_ends", ended
     if case.unproven:
         yield "unproven", {"frameworks": case.unproven, "is_recommended": (runs["parity"] == "failed").any().item()}
     if case.is_any_done and (runs["parity"] == "not_checked").any() and not is_program(runs):
         yield "unchecked", {}, "parity: required"
+
+
+def _find_unequal_ends(case: Case) -> Facts | None:
+    """Return how many runs of a program ended before steps that it announced, or after others than their repeats."""
+    runs = case.runs[case.runs["status"] == "completed"]
+    if not is_program(case.runs) or runs.empty:
+        return None
+    seen = runs.groupby(CONFIGURATION, dropna=False)["images_seen"]
+    num_unequal = int((seen.max() > seen.min() * (1 + UNEQUAL_FRAC)).sum())
+    is_short = runs["missing_steps"].fillna(0) > 0
+    if not num_unequal and not is_short.any():
+        return None
+    return {"num_short": int(is_short.sum()), "num_unequal": num_unequal}
 
 
 def _doubt_versions(case: Case) -> Doubts:
