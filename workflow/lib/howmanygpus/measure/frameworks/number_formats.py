@@ -17,8 +17,8 @@ class NumberFormats:
 
     activations: formats in which products (convolutions, matrix products) are computed in the forward pass of a
     training step. backward: the same in its backward pass. exchanged: bytes that this process's devices give to the
-    collectives of the step's gradients, by format, added over the devices; empty with one device. kept: arrays by kind (`weights`, `statistics`,
-    `moments`) and name. formats: those of the arrays by kind, in the framework itself.
+    collectives of the step's gradients, by format, added over the devices; empty with one device. kept: arrays by kind
+    (`weights`, `statistics`, `moments`) and name. formats: those of the arrays by kind, in the framework itself.
     """
 
     activations: set[str] = field(default_factory=set)

@@ -53,7 +53,8 @@ def read(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> NumberFormats:
     for equation, stack in seen:
         if equation.primitive.name in PRODUCTS:
             formats = numbers.backward if BACKWARD in stack else numbers.activations
-            formats |= {str(array.dtype) for array in list_floats(equation)}
+            # jax.nn.dot_product_attention multiplies float32 gradients of its softmax by bfloat16 queries and keys.
+            formats.add(str(min((array.dtype for array in list_floats(equation)), key=lambda dtype: dtype.itemsize)))
     if backend.spec.num_gpus > 1:
         for array in list_exchanged(seen):
             numbers.exchange(str(array.dtype), array.size * array.dtype.itemsize * len(backend.devices))
