@@ -25,12 +25,11 @@ def average_faultily(fault):
 
     def average(values, axis):
         gradients, loss = values
-        mean, loss = MEAN((gradients, loss), axis)
+        exchanged = jnp.float16 if fault == "exchanged_in_float16" else jnp.float32
+        mean, loss = MEAN((jax.tree.map(lambda array: array.astype(exchanged), gradients), loss), axis)
+        mean = jax.tree.map(lambda array: array.astype(jnp.float32), mean)
         if fault == "gradients_in_bf16":
             mean = jax.tree.map(round_floats, mean)
-        elif fault == "exchanged_in_float16":
-            halves = MEAN(jax.tree.map(lambda array: array.astype(jnp.float16), gradients), axis)
-            mean = jax.tree.map(lambda half, array: half.astype(array.dtype), halves, gradients)
         elif fault == "summed":
             mean = jax.tree.map(lambda array: jax.lax.psum(array, axis), gradients)
         elif fault == "not_averaged":
@@ -119,6 +118,10 @@ class PlantedFlax(Planted, sharding.JaxSharding):
         family.Network = NETWORKS.get(fault, NETWORK)
         sharding.count_steps = count_none if fault == "same_units_in_every_step" else COUNT
         super().__init__(*arguments)
+        if fault == "trained_in_float32":
+            family.Network = NetworkInFloat32
+            network = sharding.build_network(*arguments[:3])
+            self.trained_graph = nnx.split(network, nnx.Param, nnx.BatchStat, ...)[0]
         if fault == "first_replicas_statistics":
             self._unite = jax.jit(lambda statistics: jax.tree.map(lambda array: array[0], statistics))
 

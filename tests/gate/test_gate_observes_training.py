@@ -67,6 +67,8 @@ def test_formats_of_the_training_alone_and_of_the_exchange_are_seen(family, faul
         formats, exchanged = numbers["formats"], numbers["exchanged"]
         total = 2 * count_bytes(faulty_gate.task(CELLS[cell]))
         assert exchanged == ({"float16": total // 2} if fault == "exchanged_in_float16" else {"float32": total})
-        wide = {"trained_in_float32": ("activations", "backward"), "backward_in_float32": ("backward",)}.get(fault, ())
-        for kind in ("activations", "backward"):
-            assert ("float32" in formats[kind]) == (kind in wide or FORMATS[cell] == "float32")
+        if fault == "backward_in_float32":
+            assert "float32" in formats["backward"] and "bfloat16" in formats["activations"]
+        else:
+            seen = "float32" if fault == "trained_in_float32" else FORMATS[cell]
+            assert formats["activations"] == formats["backward"] == [seen]
