@@ -51,8 +51,9 @@ def observe_products(network: nn.HybridBlock, numbers: NumberFormats) -> Callabl
     if network._active:
         numbers.activations |= list_formats_of_graph(network)
         return lambda: None
-    hooks: list[Any] = []
-    network.apply(lambda block: isinstance(block, PRODUCTS) and hooks.append(block.register_forward_hook(record)))
+    blocks: list[nn.HybridBlock] = []
+    network.apply(blocks.append)
+    hooks = [block.register_forward_hook(record) for block in blocks if isinstance(block, PRODUCTS)]
 
     def end() -> None:
         for hook in hooks:
