@@ -229,7 +229,7 @@ def observe(spec: RunSpec, optimizer: str) -> tuple[Backend, dict[str, np.ndarra
     }
     if loop.loss_scale:
         facts["skipped_steps"] = loop.loss_scale.skipped_steps
-    return backend, {name: np.ascontiguousarray(array) for name, array in arrays.items()}, facts
+    return backend, {name: np.asarray(array, order="C") for name, array in arrays.items()}, facts
 
 
 def do_task(spec: RunSpec, optimizer: str, folder: Path) -> Backend | None:
