@@ -30,7 +30,7 @@ EXAMPLES, STILL, DROPPING = ROOT / "examples" / "model", FAKES / "still_nets", F
 
 
 class OwnObserver(Observer):
-    """Observes the examples and fakes, whose code is part of what observations are kept by; a cell's `model_file` is one."""
+    """Observes the examples and fakes. Their code is part of what observations are kept by; `model_file` is one."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)

@@ -1,4 +1,4 @@
-"""A network some of whose arrays stay at their initial values, which fit into bfloat16, for tests of the parity gate."""
+"""A network with arrays that stay at initial values that fit into bfloat16, for tests of the parity gate."""
 
 import jax
 import jax.numpy as jnp
