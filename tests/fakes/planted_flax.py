@@ -156,6 +156,8 @@ class PlantedFlax(Planted, sharding.JaxSharding):
     def round_kept(self, kind):
         if kind == "moments":
             self.optimizer_state = jax.tree.map(round_floats, self.optimizer_state)
+        elif kind == "weights":
+            self.parameters = jax.tree.map(round_floats, self.parameters)
         else:
             self.statistics = jax.tree.map(round_floats, self.statistics)
 

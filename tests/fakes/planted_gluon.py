@@ -70,6 +70,8 @@ class PlantedGluon(Planted, MxnetGluon):
         arrays = [each for name, one in named if name.endswith((".mean", ".variance")) for each in one.list_data()]
         if kind == "moments":
             arrays = list(read_states(self.trainer).values())
+        if kind == "weights":
+            arrays = [each for one in self.parameters.values() for each in one.list_data() if one.grad_req != "null"]
         for array in arrays:
             array[:] = mx.nd.array(round_to_bf16(array.asnumpy()), ctx=array.context)
 

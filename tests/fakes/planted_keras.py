@@ -113,6 +113,8 @@ class PlantedKeras(Planted, TensorflowMirrored):
         arrays = [variable for variable in variables if variable.path.endswith(("moving_mean", "moving_variance"))]
         if kind == "moments":
             arrays = self.optimizer.momentums
+        if kind == "weights":
+            arrays = self.model.trainable_variables
         for variable in arrays:
             for replica in self.strategy.experimental_local_results(variable.value):
                 replica.assign(tf.cast(tf.cast(replica, tf.bfloat16), tf.float32))
