@@ -5,6 +5,7 @@ import os
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from howmanygpus.measure.frameworks.planted import Planted
@@ -21,7 +22,26 @@ def sum_gradients(_, bucket):
     return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda future: future.value()[0])
 
 
-HOOKS = {"not_averaged": keep_own_gradient, "summed": sum_gradients}
+HOOKS = {
+    "not_averaged": keep_own_gradient,
+    "summed": sum_gradients,
+    "exchanged_in_float16": lambda _, bucket: fp16_compress_hook(None, bucket),
+}
+
+
+class WideBackward(torch.autograd.Function):
+    """A linear layer in bf16, whose backward pass computes in float32."""
+
+    @staticmethod
+    def forward(ctx, inputs, weight, bias):
+        ctx.save_for_backward(inputs.float(), weight)
+        return torch.nn.functional.linear(inputs.bfloat16(), weight.bfloat16(), bias.bfloat16())
+
+    @staticmethod
+    def backward(ctx, gradient):
+        inputs, weight = ctx.saved_tensors
+        gradient = gradient.float()
+        return gradient @ weight, gradient.T @ inputs, gradient.sum(0)
 
 
 class PlantedTorch(Planted, PytorchDdp):
@@ -46,6 +66,11 @@ class PlantedTorch(Planted, PytorchDdp):
         if self.fault == "unscaled_twice_on_first" and self.rank == 0:
             scale = self.scaler.scale
             self.scaler.scale = lambda loss: scale(loss) / self.scaler.get_scale()
+        if self.fault == "trained_in_float32":
+            self.network.module.precision = "fp32"
+        if self.fault == "backward_in_float32":
+            dense = self.network.module.model.dense
+            dense.forward = lambda inputs: WideBackward.apply(inputs, dense.weight, dense.bias)
         self._last_rate = self._overflown = None
 
     def set_up(self, *arguments):
@@ -97,6 +122,11 @@ class PlantedTorch(Planted, PytorchDdp):
             array.copy_(array.bfloat16().float())
 
     def predict(self, batch):
+        if self.fault == "trained_in_float32":
+            self.network.module.precision = self.spec.precision
+            logits = super().predict(batch)
+            self.network.module.precision = "fp32"
+            return logits
         if self.fault in ("batch_statistics", "units_dropped_in_evaluation"):
             with torch.no_grad():
                 return self.network(*batch.take()).numpy()

@@ -94,6 +94,12 @@ FAULTS_OF_FP16 = {
     "computed_in_float32": Fault("losses", "the network computes in float32"),
 }
 """Planted in fp16, in every family that has it."""
+FAULTS_OF_EXCHANGE = {
+    "trained_in_float32": Fault("numbers", "a network in bf16 trains in float32 and predicts in bf16"),
+    "backward_in_float32": Fault("numbers", "the backward pass of a network in bf16 computes in float32"),
+    "exchanged_in_float16": Fault("exchange", "gradients are exchanged in float16 without saying so"),
+}
+"""Planted in bf16, in every family that has it; the last one in fp32 too, in every family."""
 IN_BF16 = ("zero", "flipped", "tripled")
 """Planted again in bf16, in every family that has it."""
 NONE = "none"

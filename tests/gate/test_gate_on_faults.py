@@ -12,6 +12,7 @@ from gate.faults import (
     FAULTS,
     FAULTS_OF_ACCUMULATION,
     FAULTS_OF_DROPOUT,
+    FAULTS_OF_EXCHANGE,
     FAULTS_OF_FP16,
     FAULTS_OF_LABELS,
     FAULTS_OF_NUMBERS,
@@ -35,6 +36,8 @@ IN_FP32 = {"fp32": DEEP, WHOLE: SIGMOID, HALVES: LOSSES[HALVES], "dropout": DROP
 IN_FP32 |= {name: cell for name, (cell, _) in OPTIMIZERS.items()}
 """The cells that every family is observed at."""
 EVERYTHING = f"{NONE}:all:all"
+EXCHANGED, OBSERVED = "exchanged_in_float16", ("torch", "keras", "flax", "gluon")
+"""A fault of the exchange, and the families in which it is seen: ChainerMN casts inside its communicator."""
 
 
 def judge_fault(seen, fault, task, tmp_path, strict=None):
@@ -64,10 +67,13 @@ def see_faults(faulty_gate):
         faults += [f"{name}:{fault.optimizer}:{HALVES}" for name, fault in FAULTS_OF_ACCUMULATION.items()]
         faults += [f"{fault}:own:{name}" for name, (_, planted_here) in OPTIMIZERS.items() for fault in planted_here]
         faults += [f"{name}:sgd:fp32" for name in FAULTS_OF_NUMBERS]
+        faults += [f"{EXCHANGED}:sgd:fp32"] if family in OBSERVED else []
         cells = dict(IN_FP32)
         if planted.has_bf16:
             cells["bf16"] = IN_HALVES["bf16"]
-            faults += [f"{name}:sgd:bf16" for name in (*IN_BF16, *FAULTS_OF_NUMBERS, *IGNORED_PRECISION)]
+            faults += [
+                f"{name}:sgd:bf16" for name in (*IN_BF16, *FAULTS_OF_NUMBERS, *IGNORED_PRECISION, *FAULTS_OF_EXCHANGE)
+            ]
         if planted.has_fp16:
             cells["fp16"] = IN_HALVES["fp16"]
             faults += [f"{name}:{fault.optimizer}:fp16" for name, fault in FAULTS_OF_FP16.items()]
@@ -111,6 +117,24 @@ def test_numbers_that_are_kept_in_bf16_are_named(family, fault, see_faults, faul
         assert verdict["status"] == "failed"
         (row,) = [row for row in verdict["checks"] if row["check"] == "numbers"]
         assert not row["passed"] and fault.partition("_")[0] in row["detail"]
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_EXCHANGE)
+@pytest.mark.parametrize("family", [name for name, family in FAMILIES.items() if family.has_bf16])
+def test_other_formats_of_the_training_and_of_the_exchange_are_caught_in_bf16(
+    family, fault, see_faults, faulty_gate, tmp_path
+):
+    verdict = judge_fault(see_faults(family) / "bf16", fault, faulty_gate.task(IN_HALVES["bf16"]), tmp_path)
+    assert verdict["status"] == "failed"
+    assert FAULTS_OF_EXCHANGE[fault].check in failed_checks(verdict)
+    if fault == "trained_in_float32":
+        assert "noise" in failed_checks(verdict)
+
+
+@pytest.mark.parametrize("family", OBSERVED)
+def test_another_format_of_the_exchange_is_caught_in_fp32(family, see_faults, faulty_gate, tmp_path):
+    verdict = judge_fault(see_faults(family) / "fp32", EXCHANGED, faulty_gate.task(DEEP), tmp_path)
+    assert FAULTS_OF_EXCHANGE[EXCHANGED].check in failed_checks(verdict)
 
 
 @pytest.mark.parametrize("family", [name for name, family in FAMILIES.items() if family.has_bf16])

@@ -24,11 +24,14 @@ CHECKS = {
     "weights": "parameter count, shapes and values after loading, relative difference of the worst array",
     "repeatable": "logits of the same images twice, relative difference; dropout left on makes them differ",
     "independent": "logits of an image in the company of others; batch statistics left on make them differ",
-    "numbers": "kinds of numbers (weights, running statistics, moments of the optimizer, losses, activations) that a "
-    "framework keeps or computes in another format than the precision says, read back from it",
+    "numbers": "kinds of numbers (weights, running statistics, moments of the optimizer, losses, products of "
+    "the forward and the backward pass of a training step) that a framework keeps or computes in another format than "
+    "the precision says, observed in a step",
+    "exchange": "on several devices: processes that exchange gradients in another format or in other numbers of bytes "
+    "than the compression says, observed in a step",
     "evaluation": "logits with running statistics drawn at random, before training",
-    "noise": "in reduced precision: the least difference of these logits that it must leave, over the difference that "
-    "it left; above 1 the framework computed in more digits than it says",
+    "noise": "in reduced precision: the least difference of these logits and of the first gradient that it must leave, "
+    "over the difference that it left; above 1 the framework computed in more digits than it says",
     "batches": "batches whose bytes are not those that this process should have got",
     "skipped": "in fp16: tasks with other skips than of the one step whose gradients overflow, on the last device",
     "loss": "training loss of the first step",
@@ -234,6 +237,11 @@ class Allowances:
     def compute_logits_noise(self) -> float:
         """Return the relative difference of the logits that the simulated rounding alone causes."""
         return self.expected[f"{self.noise}/logits"].item() / norm(self.expected["logits"])
+
+    def compute_gradient_noise(self) -> float:
+        """Return the norm of the difference of the first gradient that the simulated rounding alone causes."""
+        prefix = f"{self.noise}/gradient/"
+        return math.hypot(*(array.item() for name, array in self.expected.items() if name.startswith(prefix)))
 
     def _float32(self, keys: Iterable[str], num_steps: int | None = None) -> float:
         """Return the change of some arrays together by float32.

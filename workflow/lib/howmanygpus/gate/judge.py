@@ -48,6 +48,13 @@ COMPUTED_IN = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16":
 """Format of the results of products, by precision. TF32 rounds their operands alone."""
 
 
+EXCHANGED = {"none": ("float32", False), "fp16": ("float16", False), "powersgd": ("float32", True)}
+"""Format in which gradients are exchanged by compression, and whether their bytes are a limit that is not reached.
+
+Of what PowerSGD exchanges, the factors pass through threads that the gate does not see.
+"""
+
+
 @dataclass(frozen=True)
 class Observation:
     """The files that the processes of one framework wrote about the task with one optimizer, by rank."""
@@ -120,6 +127,7 @@ class Comparison:
         self._check_weights()
         if self.rows[-1]["passed"]:
             self._check_numbers()
+            self._check_exchange()
             self._check_evaluation()
             self._check_noise()
             self._check_batches()
@@ -158,8 +166,10 @@ class Comparison:
                 for kind, names in formats.items():
                     if kind not in ("activations", "backward"):
                         wrong += [f"{optimizer}: {kind} in {name}" for name in names if name != "float32"]
-                if not self._match_format(formats["activations"], computed):
-                    wrong.append(f"{optimizer}: products in {', '.join(formats['activations'])}")
+                for kind, way in (("activations", "forward"), ("backward", "backward")):
+                    if not self._match_format(formats[kind], computed):
+                        found = ", ".join(formats[kind]) or "unknown formats"
+                        wrong.append(f"{optimizer}: products of the {way} pass in {found}")
                 for kind, names in fact["numbers"]["coarse"].items():
                     wrong += [f"{optimizer}: {kind} rounded to half precision, {name}" for name in names]
         distinct = list(dict.fromkeys(wrong))
@@ -171,7 +181,13 @@ class Comparison:
             return
         found = compare(self.seen["sgd"].join("logits"), self.expected["sgd"]["logits"])
         least = MIN_NOISE_RATIO * self._compute_simulated_noise()
-        self._add("noise", least / max(found, 1e-30), 1, f"the logits differ by {found:.2g}, at least {least:.2g}")
+        rows = [(least / max(found, 1e-30), 1.0, f"the logits differ by {found:.2g}, at least {least:.2g}")]
+        if least_of_gradient := MIN_NOISE_RATIO * self._compute_gradient_noise():
+            gradient, reference = self._compute_gradient()
+            off = norm_of_all({name: gradient[name] - array for name, array in reference.items()})
+            detail = f"the gradient differs by {off:.2g}, at least {least_of_gradient:.2g}"
+            rows.append((least_of_gradient / max(off, 1e-30), 1.0, detail))
+        self._add_worst("noise", rows)
 
     @staticmethod
     def _match_format(formats: list[str], expected: str) -> bool:
@@ -181,6 +197,34 @@ class Comparison:
     def _compute_simulated_noise(self) -> float:
         """Return the relative difference of the logits that simulated rounding causes."""
         return self.allowed["sgd"].compute_logits_noise()
+
+    def _compute_gradient_noise(self) -> float:
+        """Return the norm of the difference of the first gradient that simulated rounding causes; 0 if none was."""
+        return self.allowed["sgd"].compute_gradient_noise()
+
+    def _check_exchange(self) -> None:
+        """Check the formats and the bytes of the gradients that each process's devices exchange in a step."""
+        spec = self.specs["sgd"]
+        if self.num_devices == 1:
+            return
+        count = sum(array.size for name, array in self.task_weights.items() if is_trainable(name))
+        wrong = []
+        for optimizer, seen in self.seen.items():
+            for fact in seen.facts:
+                found, devices = fact["numbers"]["exchanged"], self.num_devices // fact["num_processes"]
+                if found is None:
+                    continue
+                expected, is_limit = EXCHANGED[spec.gradient_compression]
+                num_bytes = count * devices * np.dtype(expected).itemsize
+                is_right = [*found] == [expected] and (found[expected] < num_bytes or not is_limit)
+                if spec.model_file is None and not is_limit:
+                    is_right = found == {expected: num_bytes}
+                if not is_right:
+                    said = ", ".join(f"{size} bytes in {name}" for name, size in found.items()) or "nothing"
+                    bound = "less than " if is_limit else ""
+                    wrong.append(f"{optimizer}: {said} and not {bound}{num_bytes} in {expected}")
+        distinct = list(dict.fromkeys(wrong))
+        self._add("exchange", len(distinct), 0, "; ".join(distinct[:3]))
 
     def _check_batches(self) -> None:
         wrong = []
@@ -382,6 +426,10 @@ class OwnComparison(Comparison):
     def _compute_simulated_noise(self) -> float:
         """Return the unit roundoff: the reference's noise comes from the same code, which may ignore the precision."""
         return UNIT_ROUNDOFF[self.specs["sgd"].precision]
+
+    def _compute_gradient_noise(self) -> float:
+        """Return 0, since the reference's gradient has the precision of the run."""
+        return 0.0
 
     def _check_statistics(self) -> None:
         reference = select(self.expected["sgd"], f"final_{self.suffix}")

@@ -17,13 +17,14 @@ class NumberFormats:
 
     activations: formats in which products (convolutions, matrix products) are computed in the forward pass of a
     training step. backward: the same in its backward pass. exchanged: bytes that this process's devices give to the
-    collectives of the step's gradients, by format, added over the devices; empty with one device. kept: arrays by kind
-    (`weights`, `statistics`, `moments`) and name. formats: those of the arrays by kind, in the framework itself.
+    collectives of the step's gradients, by format, added over the devices; None if it cannot be observed.
+    kept: arrays by kind (`weights`, `statistics`, `moments`) and name. formats: those of the arrays by
+    kind, in the framework itself.
     """
 
     activations: set[str] = field(default_factory=set)
     backward: set[str] = field(default_factory=set)
-    exchanged: dict[str, int] = field(default_factory=dict)
+    exchanged: dict[str, int] | None = field(default_factory=dict)
     kept: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
     formats: dict[str, set[str]] = field(default_factory=dict)
 
@@ -32,4 +33,5 @@ class NumberFormats:
         self.formats.setdefault(kind, set()).add(dtype)
 
     def exchange(self, dtype: str, num_bytes: int) -> None:
+        assert self.exchanged is not None
         self.exchanged[dtype] = self.exchanged.get(dtype, 0) + num_bytes

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import chainer
-import chainer.links as L
 import numpy as np
 
 from howmanygpus.measure.frameworks.number_formats import NumberFormats
@@ -16,26 +15,51 @@ def add(numbers: NumberFormats, kind: str, name: str, array: Any) -> None:
     numbers.add(kind, name, np.array(kept), array.dtype.name)
 
 
-class NoteFormat(chainer.LinkHook):
-    """Records the formats of the outputs of convolutions and linear links."""
+FORWARD = ("Convolution2DFunction", "LinearFunction", "MatMul")
+BACKWARD = ("Deconvolution2DFunction", "Convolution2DGradW", "LinearGradData", "LinearGradWeight")
+"""Chainer's functions of products, and those that their backward passes call."""
 
-    name = "note_format"
 
-    def __init__(self) -> None:
-        self.found: set[str] = set()
+class NoteFormats(chainer.FunctionHook):
+    """Records the formats of the operands of products."""
 
-    def forward_postprocess(self, args: Any) -> None:
-        if isinstance(args.link, (L.Convolution2D, L.Linear)):
-            self.found.add(args.out.dtype.name)
+    name = "note_formats"
+
+    def __init__(self, numbers: NumberFormats):
+        self.numbers = numbers
+
+    def forward_preprocess(self, function: Any, in_data: Any) -> None:
+        for names, found in ((FORWARD, self.numbers.activations), (BACKWARD, self.numbers.backward)):
+            if type(function).__name__ in names:
+                found.update(array.dtype.name for array in in_data if array.dtype.kind == "f")
 
 
 def begin(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> Callable[[], NumberFormats]:
     """Begin to observe the next step, and return the function that ends it. See measure.frameworks.number_formats."""
-    return lambda: read(backend, batch)
+    numbers, communicator = NumberFormats(), backend.communicator
+    hook, usual = NoteFormats(numbers), communicator.multi_node_mean_grad
+
+    def exchange(model: chainer.Link, *arguments: Any) -> Any:
+        for _, parameter in model.namedparams():
+            if parameter.grad is not None:
+                dtype = np.dtype(getattr(communicator, "allreduce_grad_dtype", None) or parameter.grad.dtype)
+                numbers.exchange(dtype.name, parameter.grad.size * dtype.itemsize)
+        return usual(model, *arguments)
+
+    communicator.multi_node_mean_grad = exchange
+    hook.__enter__()
+
+    def end() -> NumberFormats:
+        hook.__exit__(None, None, None)
+        communicator.multi_node_mean_grad = usual
+        add_kept(numbers, backend.network.model)
+        return numbers
+
+    return end
 
 
-def read(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> NumberFormats:
-    numbers, model = NumberFormats(), backend.network.model
+def add_kept(numbers: NumberFormats, model: chainer.Link) -> None:
+    """Add the weights, running statistics and moments."""
     for name, parameter in model.namedparams():
         add(numbers, "weights", name, parameter.array)
         for key, value in (parameter.update_rule.state or {}).items():
@@ -45,8 +69,3 @@ def read(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> NumberFormats:
         for key in ("avg_mean", "avg_var"):
             if hasattr(link, key):
                 add(numbers, "statistics", f"{name}.{key}", getattr(link, key))
-    hook = NoteFormat()
-    with hook, chainer.using_config("train", False), chainer.no_backprop_mode():
-        backend.network(backend.device.xp.asarray(batch[0][:2]))
-    numbers.activations = hook.found
-    return numbers

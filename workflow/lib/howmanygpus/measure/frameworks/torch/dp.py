@@ -9,10 +9,14 @@ BatchNorm is local to each device; evaluation uses the first device's running st
 others.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 from torch import nn
 
+from howmanygpus.measure.frameworks.number_formats import NumberFormats
 from howmanygpus.measure.frameworks.torch.family import Network, TorchBackend
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.spec import RunSpec
@@ -40,6 +44,12 @@ class PytorchDp(TorchBackend):
         with_loss = NetworkWithLoss(self.network, self.loss_function)
         self.network = nn.DataParallel(self.network, device_ids)
         self._loss_on_devices = nn.DataParallel(with_loss, device_ids)
+
+    @contextmanager
+    def watch_exchange(self, numbers: NumberFormats) -> Iterator[None]:
+        """Say that the exchange is not observed: DataParallel adds gradients inside PyTorch's copies between GPUs."""
+        numbers.exchanged = None
+        yield
 
     def compute_loss(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         if self.spec.loss_on_every_device:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from howmanygpus.measure.frameworks.number_formats import NumberFormats
 from howmanygpus.measure.frameworks.torch.batch import Batch, Copier
 from howmanygpus.measure.frameworks.torch.gradient_noise import measure_norms
 from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
@@ -242,6 +243,10 @@ class TorchBackend(StepwiseBackend):
 
     def without_exchange(self) -> AbstractContextManager:
         """In this context, backward passes only add to the gradients of their own device."""
+        return nullcontext()
+
+    def watch_exchange(self, numbers: NumberFormats) -> AbstractContextManager:
+        """While the context is open, record exchanges of gradients that PyTorch's dispatcher does not see."""
         return nullcontext()
 
     def measure_gradients(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:

@@ -6,12 +6,17 @@ what a user of Horovod adds to a PyTorch program: init, the choice of a device, 
 optimizer.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import horovod
 import horovod.torch as hvd
 import numpy as np
 import torch
+from horovod.torch import mpi_ops
 
 from howmanygpus.measure.frameworks.horovod import describe_exchange, join
+from howmanygpus.measure.frameworks.number_formats import NumberFormats
 from howmanygpus.measure.frameworks.torch.family import TorchBackend
 from howmanygpus.measure.frameworks.torch.running_statistics import running_statistics
 from howmanygpus.measure.host.processes import bind_to_device_cores
@@ -38,6 +43,20 @@ class HorovodPytorch(TorchBackend):
         compression, names = COMPRESSIONS[spec.gradient_compression], self.network.named_parameters()
         options = {"compression": compression, "backward_passes_per_step": spec.accumulate}
         self.optimizer = hvd.DistributedOptimizer(self.optimizer, named_parameters=names, **options)
+
+    @contextmanager
+    def watch_exchange(self, numbers: NumberFormats) -> Iterator[None]:
+        usual = mpi_ops._allreduce_async
+
+        def record(tensor, *arguments, **options):
+            numbers.exchange(str(tensor.dtype).removeprefix("torch."), tensor.numel() * tensor.element_size())
+            return usual(tensor, *arguments, **options)
+
+        mpi_ops._allreduce_async = record
+        try:
+            yield
+        finally:
+            mpi_ops._allreduce_async = usual
 
     def step_optimizer(self) -> None:
         """Update the weights. In fp16 the gradients are exchanged first, so that all processes skip the same steps."""
