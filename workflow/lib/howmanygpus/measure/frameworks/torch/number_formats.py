@@ -17,6 +17,8 @@ PRODUCTS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 PRODUCT_OPERATIONS = tuple(
     f"aten.{name}" for name in ("convolution", "mm", "addmm", "bmm", "baddbmm", "linear", "_scaled_dot_product")
 )
+MAX_OPERANDS = 3
+"""First arguments of these operations that may be operands, of forward and backward passes."""
 COLLECTIVES = ("c10d.allreduce", "c10d.reduce_scatter", "c10d.reduce", "c10d.allgather", "c10d._allgather")
 
 
@@ -50,7 +52,9 @@ class StepFormats(TorchDispatchMode):
                 self.numbers.exchange(name_dtype(tensor), tensor.numel() * tensor.element_size())
         elif name.startswith(PRODUCT_OPERATIONS) and not is_exchanged:
             found = self.numbers.activations if node is None else self.numbers.backward
-            found |= {name_dtype(tensor) for tensor in list_tensors(args) if tensor.is_floating_point()}
+            # Further arguments are no operands: attention keeps the logarithm of its sums in float32.
+            operands = list_tensors(args[:MAX_OPERANDS])
+            found |= {name_dtype(tensor) for tensor in operands if tensor.is_floating_point()}
         return func(*args, **(kwargs or {}))
 
 
