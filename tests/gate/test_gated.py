@@ -70,7 +70,7 @@ def test_a_setting_that_is_not_checked_has_a_reason(key):
 
 
 def test_the_task_chooses_the_values_of_exactly_the_settings_that_are_declared_as_its_own():
-    assert set(task.FIXED) | {"crop", "eval_devices"} == {
+    assert set(task.FIXED) | {"crop", *task.OPTIMIZERS["sgd"]} == {
         key for key, setting in SETTINGS.items() if setting.gate.by == TASK
     }
     formed = task_forms.make_optimizer(task_forms.SGD_FORM)

@@ -35,6 +35,7 @@ from howmanygpus.gate.task import (
     SKIPPED_PREFIX,
     UNSUPPORTED,
     WEIGHTS,
+    WINDOWS,
     has_noise,
     has_skipped_step,
 )
@@ -215,9 +216,10 @@ class Comparison:
             losses = [np.nan if loss is None else loss for loss in seen.facts[0]["losses"]]
             found = np.array([*losses, *[np.nan] * (len(expected) - len(losses))])
             differences = np.abs(found - expected) / np.abs(expected)
+            names = ["step " + " and ".join(map(str, steps)) for steps in WINDOWS[self.specs[optimizer].window_steps]]
             rows += [
-                (value, allowed.get_loss_limit(step), f"{optimizer}, step {step}")
-                for step, value in enumerate(differences, start=1)
+                (value, allowed.get_loss_limit(window), f"{optimizer}, {names[window - 1]}")
+                for window, value in enumerate(differences, start=1)
             ]
         self._add_worst("loss", [row for row in rows if row[2].endswith("step 1")])
         self._add_worst("losses", rows)
