@@ -1,5 +1,5 @@
 """
-Compares a framework with itself: steps on two batches of each device, and on one batch of twice the size.
+Compares a framework with itself: steps on three batches of each device, and on one batch of three times the size.
 
 The network has no BatchNorm, which would normalise each batch by itself.
 """

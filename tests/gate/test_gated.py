@@ -96,7 +96,7 @@ def test_a_value_that_the_task_forgot_fails_the_gate_with_the_remedy(monkeypatch
 
 
 def test_every_setting_is_in_the_table_of_the_documentation_once():
-    names = [name for name, _, _ in describe_gating()]
+    names = [name.strip("`") for name, _, _ in describe_gating()]
     optimizer = [f"optimizer.{key}" for key in OPTIMIZER]
     assert sorted(names) == sorted([*(set(SETTINGS) - {"optimizer"}), *optimizer])
 

@@ -26,6 +26,7 @@ from howmanygpus.gate.allowances import (
     norm,
     norm_of_all,
 )
+from howmanygpus.gate.coverage import describe_layout
 from howmanygpus.gate.process import has_drifted, hash_batch
 from howmanygpus.gate.task import (
     GLOBAL_BATCH_SIZE,
@@ -336,15 +337,10 @@ def judge(
     return verdict | {"global_batch_size": GLOBAL_BATCH_SIZE}
 
 
-def describe_layout(layout: tuple[int, int]) -> str:
-    devices, nodes = layout
-    return f"{devices} device{'s' if devices > 1 else ''}" + (f" of {nodes} nodes" if nodes > 1 else "")
-
-
 def describe_failure(row: dict) -> str:
     value = "not a number or missing" if row["value"] is None else f"{row['value']:.3g}"
     detail = f" ({row['detail']})" if row["detail"] else ""
-    where = describe_layout((row["devices"], row["nodes"]))
+    where = describe_layout(row["devices"], row["nodes"])
     return f"{row['check']} on {where}: {value}, allowed {row['tolerance']:.3g}{detail}"
 
 
