@@ -135,9 +135,9 @@ class Planted:
             end_step = loop.after_step
 
             def forget_earlier_steps() -> None:
-                if loop.steps_done + 1 in EARLIER_STEPS[loop.spec.window_steps]:
-                    Planted.read_window_loss(self, 1)
                 end_step()
+                if loop.steps_done in EARLIER_STEPS[loop.spec.window_steps]:
+                    Planted.read_window_loss(self, 1)
 
             loop.after_step = forget_earlier_steps
         if kind := ROUNDED.get(self.fault):
