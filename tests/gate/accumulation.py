@@ -16,7 +16,8 @@ WHOLE, HALVES = "sigmoid", "sigmoid_accumulated"
 LIMITS = {"first": 2e-4, "final": 5e-5}
 """Largest relative difference of an array's change, after the first step and after the last.
 
-Up to 4.8e-5 and 2.1e-5 were seen, in MXNet with adam. The change of one step is so small that the last bit of the weights shows in it.
+Up to 4.8e-5 and 2.1e-5 were seen, in MXNet with adam. The change of one step is so small that the last bit of the
+weights shows in it.
 """
 
 
