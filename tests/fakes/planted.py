@@ -23,7 +23,7 @@ OPTIMIZER_FAULTS = {
     "momentum_kept": {"momentum": 0.85},
     "decay_kept": {"weight_decay": 0.1},
 }
-ROUNDED = {"moments_in_bf16": "moments", "statistics_in_bf16": "statistics"}
+ROUNDED = {"weights_in_bf16": "weights", "moments_in_bf16": "moments", "statistics_in_bf16": "statistics"}
 """Kinds of arrays that are rounded after each step."""
 KEPT_PARTS = {"first_part_again": 1, "third_part_lost": 2}
 """Number of the batches of a step that are kept; the last of them takes the place of the others."""

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.answer.names import CONFIGURATION
+from howmanygpus.report.equivalence import ROUNDING
 from howmanygpus.report.intervals import median_interval, ratio_interval
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, UNDECIDED, has_failed
@@ -69,7 +70,8 @@ class Candidate:
     the variant, input and precision if they vary. durations: seconds by repeat, see above. costs: money by repeat until
     the goal. rates: images/s. walls: seconds of wall time until the goal. qualities: at the end of training; areas: ROC
     AUC there beside another metric. models: of the devices. num_lost: repeats whose last evaluation misses the goal
-    again. scatter: usual factor between repeats of the study, see report.ties.
+    again. scatter: usual factor between repeats of the study, see report.ties. images, missed: images until the
+    goal, and seconds until the last evaluation that missed it, by repeat; empty without a target.
     """
 
     names: dict[str, Any]
@@ -86,6 +88,8 @@ class Candidate:
     num_lost: int = 0
     run_dirs: list[str] = field(default_factory=list)
     scatter: float = np.nan
+    images: list[float] = field(default_factory=list)
+    missed: list[float] = field(default_factory=list)
 
     @property
     def num_gpus(self) -> int:
@@ -114,20 +118,54 @@ class Candidate:
         return self.costs or [duration * self.num_gpus for duration in self.durations]
 
     def gain_over(self, other: "Candidate") -> Value:
-        """How many times faster this configuration is than another."""
-        return Value(other.duration / self.duration, *ratio_interval(other.durations, self.durations))
+        """How many times faster this configuration is than another.
+
+        The interval reaches to what it is if evaluations between those that were made had shown equal images.
+        """
+        low, _ = ratio_interval(other.bound_below(self), self.durations)
+        _, high = ratio_interval(other.durations, self.bound_below(other))
+        gain = other.duration / self.duration
+        if self.is_bounded_by_evaluations(other):
+            bounds = median(other.bound_below(self)) / self.duration, other.duration / median(self.bound_below(other))
+            low, high = np.fmin(low, bounds[0]), np.fmax(high, bounds[1])
+        return Value(gain, float(low), float(high))
+
+    def bound_below(self, other: "Candidate") -> list[float]:
+        """Return the durations of repeats as if the goal was met right after the evaluation before.
+
+        Only repeats that needed more images than the other configuration are shortened: that they do is what the
+        evaluations are too far apart to show. Those that needed as many have the ratio of the rates.
+        """
+        if not self.missed or not other.images:
+            return self.durations
+        needs_more = [own > median(other.images) for own in self.images]
+        bounds = zip(self.durations, self.missed, needs_more, strict=True)
+        # A goal that the first evaluation met is no shorter than nothing, of which no ratio can be computed.
+        return [missed if is_more and missed > 0 else duration for duration, missed, is_more in bounds]
+
+    def is_bounded_by_evaluations(self, other: "Candidate") -> bool:
+        """Whether the spacing of evaluations widens the interval of the ratio of the two."""
+        return self.bound_below(other) != self.durations or other.bound_below(self) != other.durations
+
+    def is_hidden_by_evaluations(self, other: "Candidate") -> bool:
+        """Whether the two differ by no more than evaluations that are far apart show."""
+        slow, fast = (self, other) if self.duration > other.duration else (other, self)
+        return slow.is_bounded_by_evaluations(fast) and median(slow.bound_below(fast)) <= fast.duration * (1 + ROUNDING)
 
     def is_tied_with(self, other: "Candidate") -> bool:
         """Whether the repeats cannot tell which of the two is faster."""
-        return not are_told_apart(self.durations, other.durations, self.scatter)
+        slow, fast = (self, other) if self.duration > other.duration else (other, self)
+        is_told = are_told_apart(slow.bound_below(fast), fast.durations, self.scatter)
+        return self.is_hidden_by_evaluations(other) or not is_told
 
     def is_told_faster_than(self, other: "Candidate") -> bool:
         """Whether this configuration is faster; if both have several repeats, these must tell it."""
         return self.duration < other.duration and not self.is_tied_by_repeats_with(other)
 
     def is_tied_by_repeats_with(self, other: "Candidate") -> bool:
-        """Whether both have several repeats, which cannot tell which of the two is faster."""
-        return min(self.num_repeats, other.num_repeats) > 1 and self.is_tied_with(other)
+        """Whether both have several repeats, which cannot tell which of the two is faster, or evaluations hide it."""
+        is_tied = min(self.num_repeats, other.num_repeats) > 1 and self.is_tied_with(other)
+        return is_tied or self.is_hidden_by_evaluations(other)
 
     def is_cheaper_than(self, other: "Candidate") -> bool:
         """Whether this configuration costs less; if both have several repeats, these must tell it."""
@@ -197,6 +235,7 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
     names |= {"global_batch_size": int(done["global_batch_size"].iloc[0])}
     rates = quiet["images_per_s"].dropna().astype(float).tolist()
     num_lost = 0
+    images, missed = [], []
     if goal.is_target:
         moments = by_run.loc[[key for key in map(tuple, done[list(IDENTITY)].to_numpy()) if key in by_run.index]]
         if moments.empty or not moments["reached"].astype(bool).all():
@@ -205,6 +244,7 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
         moments = by_run.loc[kept]
         durations = moments["time_to_accuracy_s"].astype(float).tolist()
         walls = moments["wall_time_s"].astype(float).tolist()
+        images, missed = (moments[name].astype(float).tolist() for name in ("images_seen", "missed_time_s"))
         costs, currencies = moments["cost_to_accuracy"], moments["currency"]
         num_lost = int(moments["held"].eq(False).sum())
     else:
@@ -229,4 +269,6 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
         is_trusted=not disturbed.all(),
         num_lost=num_lost,
         run_dirs=done["run_dir"].dropna().tolist(),
+        images=images,
+        missed=missed,
     )

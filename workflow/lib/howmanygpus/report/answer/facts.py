@@ -16,7 +16,7 @@ from howmanygpus.report.answer.candidates import Candidate, Goal, choose_goal, l
 from howmanygpus.report.answer.doubts import Case, list_doubts, list_unreached
 from howmanygpus.report.answer.limits import find_limit
 from howmanygpus.report.answer.names import CONFIGURATION
-from howmanygpus.report.equivalence import NO, compare_means, pool
+from howmanygpus.report.equivalence import NO, compare_means, exceeds, pool
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.published import is_control, is_fair
@@ -219,7 +219,7 @@ def _split_by_quality(found: list[Candidate], goal: Goal, margin: float) -> tupl
         if freedom:
             is_worse = difference < 0 and compare_means(difference, spread, freedom, repeats, margin)[2] == NO
         else:
-            is_worse = difference < -margin
+            is_worse = exceeds(-difference, margin)
         is_worse |= not np.isfinite(difference)
         worse += [candidate] if is_worse else []
     return [candidate for candidate in found if candidate not in worse], worse
