@@ -136,7 +136,7 @@ def test_a_loss_that_includes_unknown_labels_is_caught(family, fault, see_faults
 @pytest.mark.parametrize("fault", FAULTS_OF_ACCUMULATION)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_steps_that_accumulate_otherwise_are_caught(family, fault, see_faults, faulty_gate, tmp_path):
-    """They are caught by the reference, and by the framework's own step on one batch of twice the size."""
+    """They are caught by the reference, and by the framework's own step on one batch of three times the size."""
     seen = see_faults(family)
     verdict = judge_fault(seen / HALVES, fault, faulty_gate.task(LOSSES[HALVES]), tmp_path)
     assert verdict["status"] == "failed"
