@@ -25,6 +25,10 @@ OPTIMIZER_FAULTS = {
 }
 ROUNDED = {"weights_in_bf16": "weights", "moments_in_bf16": "moments", "statistics_in_bf16": "statistics"}
 """Kinds of arrays that are rounded after each step."""
+KEPT_PARTS = {"first_part_again": 1, "third_part_lost": 2}
+"""Number of the batches of a step that are kept; the last of them takes the place of the others."""
+EARLIER_STEPS = {1: (), 2: (3, 5)}
+"""Steps that are not the last of their window, by window_steps."""
 DEEPEST_PIXELS = 4
 """The value belongs to an image of 8 by 8 pixels in the last stage of resnet44."""
 
@@ -40,6 +44,8 @@ def change_rates(fault: str, rates: np.ndarray, steps_per_epoch: int) -> np.ndar
         return rates[np.arange(len(rates)) // steps_per_epoch * steps_per_epoch]
     if fault == "schedule_ignored":
         return np.full_like(rates, rates[0])
+    if fault == "schedule_floor":
+        return np.maximum(rates, rates.max() * np.float32(0.01))
     return rates * np.float32(FACTORS.get(fault, 1.0))
 
 
@@ -65,14 +71,12 @@ def roll_labels(batches, first_step: int):
         yield images, np.roll(labels, 1) if step >= first_step else labels
 
 
-def repeat_first_part(batches, num_devices: int, accumulate: int):
-    """Give each device the first of the batches of a step in place of all of them."""
+def repeat_part(batches, num_devices: int, accumulate: int, count: int):
+    """Give each device the last of the first `count` batches of a step in place of those after it."""
+    taken = np.minimum(np.arange(accumulate), count - 1)
     for batch in batches:
         shares = (array.reshape(num_devices, accumulate, -1, *array.shape[1:]) for array in batch)
-        yield tuple(
-            np.repeat(share[:, :1], accumulate, axis=1).reshape(array.shape)
-            for share, array in zip(shares, batch, strict=True)
-        )
+        yield tuple(share[:, taken].reshape(array.shape) for share, array in zip(shares, batch, strict=True))
 
 
 def weigh_by_device(targets: np.ndarray, num_devices: int) -> np.ndarray:
@@ -124,9 +128,18 @@ class Planted:
             loop.host_batches = lambda: ((images, spoil(targets, num_devices)) for images, targets in given())
         if self.fault == "one_replica_one_step_behind":
             loop.host_batches = lambda: delay_one_replica(given(), *place, loop.spec.num_gpus)
-        if self.fault == "first_part_again":
+        if count := KEPT_PARTS.get(self.fault):
             num_devices = loop.spec.num_gpus // self.num_processes
-            loop.host_batches = lambda: repeat_first_part(given(), num_devices, loop.spec.accumulate)
+            loop.host_batches = lambda: repeat_part(given(), num_devices, loop.spec.accumulate, count)
+        if self.fault == "window_loss_of_last_step":
+            end_step = loop.after_step
+
+            def forget_earlier_steps() -> None:
+                end_step()
+                if loop.steps_done in EARLIER_STEPS[loop.spec.window_steps]:
+                    Planted.read_window_loss(self, 1)
+
+            loop.after_step = forget_earlier_steps
         if kind := ROUNDED.get(self.fault):
             after_step = loop.after_step
 
@@ -146,6 +159,8 @@ class Planted:
 
     def read_window_loss(self, num_steps):
         loss = super().read_window_loss(num_steps)
+        if self.fault == "window_loss_of_last_step":
+            loss *= num_steps
         return float(round_to_bf16(loss)) if self.fault == "loss_in_bf16" else loss
 
     def weights(self):

@@ -1,5 +1,5 @@
 """
-Compares a framework with itself: steps on two batches of each device, and on one batch of twice the size.
+Compares a framework with itself: steps on three batches of each device, and on one batch of three times the size.
 
 The network has no BatchNorm, which would normalise each batch by itself.
 """
@@ -12,11 +12,12 @@ from howmanygpus.gate.judge import Observation, compare
 from howmanygpus.measure.models.initialization import is_trainable
 
 WHOLE, HALVES = "sigmoid", "sigmoid_accumulated"
-"""The cells that do the same steps with one batch and with two."""
-LIMITS = {"first": 2e-4, "final": 2e-5}
+"""The cells that do the same steps with one batch of each device and with three."""
+LIMITS = {"first": 2e-4, "final": 5e-5}
 """Largest relative difference of an array's change, after the first step and after the last.
 
-Up to 4e-5 and 2.4e-6 were seen. The change of one step is so small that the last bit of the weights shows in it.
+The change of one step is so small that the last bit of the weights shows in it. With adam, 4.8e-5 and 2.0e-5 were seen
+in PyTorch, and 4.8e-5 and 2.1e-5 in MXNet: one or two of the 64 weights of `conv2.bias` differ in their last bit.
 """
 
 

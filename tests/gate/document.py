@@ -1,10 +1,12 @@
 """Writes docs/parity.md: the checks of the parity gate, their limits, and the faults that the tests plant."""
 
 from gate.faults import (
+    EXCHANGED,
     FAMILIES,
     FAULTS,
     FAULTS_OF_ACCUMULATION,
     FAULTS_OF_DROPOUT,
+    FAULTS_OF_EXCHANGE,
     FAULTS_OF_FP16,
     FAULTS_OF_LABELS,
     FAULTS_OF_NUMBERS,
@@ -12,8 +14,10 @@ from gate.faults import (
     FAULTS_OF_PLAIN_SGD,
     IGNORED_PRECISION,
     IN_BF16,
+    OBSERVED,
 )
 from howmanygpus.gate import allowances, task
+from howmanygpus.gate.coverage import ASPECTS
 from howmanygpus.gate.judge import CHECKS
 from howmanygpus.settings import OPTIMIZER, SETTINGS
 from project import ROOT
@@ -30,9 +34,10 @@ Before anything is timed, each framework does one task with fixed images and wei
 steps over {epochs} epochs with sgd and as many with the optimizer of the runs, and two evaluations of {test} images
 with a short last batch. The global batch has {batch} images, which are cropped and flipped at random; evaluation takes
 their centre. Learning rates come from the code that runs use: linear scaling, warm-up and cosine for sgd, and the
-schedule of the runs for their optimizer. The task is done on one device, and on three if the machine has them,
-otherwise on two. Weights, losses, gradients and updates are compared with a float64 reference. Images with any number
-of labels, some of them missing, have a task of their own, and so has each value of `label_smoothing`.
+schedule of the runs for their optimizer, at every seventh step of a run of {longer} steps up to its last. The task is
+done on one device, and on three if the machine has them, otherwise on two. Weights, losses, gradients and updates are
+compared with a float64 reference. Images with any number of labels, some of them missing, have a task of their own, and
+so has each value of `label_smoothing`.
 
 A user's own model in a folder with a file per family passes the same gate, with its `torch.py` as the reference. A
 model in a single file has no other framework to be compared with: every strategy and number of devices is compared with
@@ -75,13 +80,14 @@ least {least} times that of the simulation. The formats of weights, running stat
 back from the framework (`measure/frameworks/<family>/number_formats.py`), and no array may have values that all fit
 into a half-precision format.
 
-## How each setting is gated
+## What is covered, and by what
 
 A verdict is for one cell of the gate. Settings that change the work are part of the cell: runs with other values need a
 verdict of their own. The task covers others for all their values. `workflow/lib/howmanygpus/settings.py` says of each
-setting which it is.
+setting which it is, and `gate/coverage.py` of what no setting names. The parity page of a report lists for each verdict
+the layouts and settings of its runs that the gate has not looked at, and the checks that it has not made.
 
-| setting | gated by | how, or why not |
+| setting or aspect | covered by | how, or why not |
 |---|---|---|
 {settings}
 
@@ -97,13 +103,18 @@ Each is planted in one strategy of every family, on two devices of a CPU.
 are planted in tasks with these optimizers. Horovod's backends for PyTorch,
 TensorFlow and Keras are also shown gradients that are not averaged and gradients that are summed. The faults of labels
 are planted in the task whose images have any number of labels, those of dropout in a short `alexnet`, and those of the
-batches of a step in a task that accumulates two of them. A test also compares every framework's steps on two batches
-with its own steps on one batch of twice the size, in a network without BatchNorm.
+batches of a step in a task that accumulates several of them. A test also compares every framework's steps on three
+batches with its own steps on one batch of three times the size, in a network without BatchNorm.
 """
 
 
 def describe_precisions(family: str, fault: str) -> str:
     if fault in IGNORED_PRECISION:
+        return "bf16" if FAMILIES[family].has_bf16 else ""
+    if fault == EXCHANGED:
+        precisions = ["fp32"] * (family in OBSERVED) + ["bf16"] * FAMILIES[family].has_bf16
+        return ", ".join(precisions)
+    if fault in FAULTS_OF_EXCHANGE:
         return "bf16" if FAMILIES[family].has_bf16 else ""
     if fault in FAULTS_OF_FP16:
         return "fp16" if FAMILIES[family].has_fp16 else ""
@@ -116,13 +127,19 @@ def describe_gating() -> list[tuple[str, str, str]]:
     """Return (setting, how the gate checks it, in what way or why not) of every setting of a run."""
     named = {key: setting for key, setting in SETTINGS.items() if key != "optimizer"}
     named |= {f"optimizer.{key}": setting for key, setting in OPTIMIZER.items()}
-    return [(key, setting.gate.by, setting.gate.how) for key, setting in named.items()]
+    return [(f"`{key}`", setting.gate.by, setting.gate.how) for key, setting in named.items()]
+
+
+def describe_aspects() -> list[tuple[str, str, str]]:
+    """Return (aspect of the work, checks that cover it, how or why not) of what no setting names."""
+    checks = {one.name: ", ".join(f"`{check}`" for check in one.checks) or "not covered" for one in ASPECTS}
+    return [(one.name, checks[one.name], one.how) for one in ASPECTS]
 
 
 def render() -> str:
-    every = IN_FP32 | IGNORED_PRECISION | FAULTS_OF_FP16
+    every = IN_FP32 | IGNORED_PRECISION | FAULTS_OF_EXCHANGE | FAULTS_OF_FP16
     checks, faults = [], []
-    settings = [f"| `{name}` | {kind} | {how} |" for name, kind, how in describe_gating()]
+    settings = [f"| {name} | {kind} | {how} |" for name, kind, how in [*describe_aspects(), *describe_gating()]]
     for check, meaning in CHECKS.items():
         shown = ", ".join(f"`{name}`" for name, fault in every.items() if fault.check == check)
         checks.append(f"| `{check}` | {meaning} | {shown} |")
@@ -131,7 +148,7 @@ def render() -> str:
         faults.append(f"| `{name}` | {fault.what} | `{fault.check}` | {precisions} |")
     return TEXT.format(
         **{"steps": task.NUM_STEPS, "epochs": task.NUM_STEPS * task.GLOBAL_BATCH_SIZE // task.NUM_TRAIN + 1},
-        **{"test": task.NUM_TEST, "batch": task.GLOBAL_BATCH_SIZE},
+        **{"longer": task.SCHEDULE_STRIDE * task.NUM_STEPS, "test": task.NUM_TEST, "batch": task.GLOBAL_BATCH_SIZE},
         **{"least": allowances.MIN_NOISE_RATIO, "settings": "\n".join(settings)},
         **{"scale": task.LOSS_SCALE, "skipped": task.SKIPPED_STEP},
         **{"checks": "\n".join(checks), "faults": "\n".join(faults)},

@@ -32,6 +32,8 @@ FAULTS = {
     "decay_of_all": Fault("updates_own", "weight decay is not for weights alone, as it should be", "own"),
     "unscaled_rate": Fault("averaging", "the learning rate is not scaled with the global batch"),
     "schedule_by_epoch": Fault("updates_sgd", "the learning rate changes once an epoch instead of every step"),
+    "schedule_floor": Fault("updates_sgd", "the learning rate stays at 1 % of its peak where the schedule is below"),
+    "window_loss_of_last_step": Fault("losses", "the loss of a window is that of its last step, not the mean", "own"),
     "labels_rolled_from_second_step": Fault("losses", "from step 2 every image has its neighbour's label"),
     "one_replica_one_step_behind": Fault("losses", "the second device trains on the images of the step before"),
     "adam_epsilon": Fault("updates_own", "Adam's epsilon is doubled", "own"),
@@ -83,8 +85,9 @@ FAULTS_OF_DROPOUT = {
 FAULTS_OF_ACCUMULATION = {
     "parts_summed": Fault("averaging", "gradients of the batches of a step are summed instead of averaged"),
     "first_part_again": Fault("gradients", "each batch of a step is the first one"),
+    "third_part_lost": Fault("gradients", "from the third on, each batch of a step is the second one"),
 }
-"""Planted in every family, in a task whose steps take two batches of each device."""
+"""Planted in every family, in a task whose steps take three batches of each device."""
 FAULTS_OF_FP16 = {
     "not_unscaled": Fault("averaging", "gradients are not divided by the loss scale"),
     "unscaled_twice_on_first": Fault("averaging", "the first device divides by it before the mean and again after it"),
@@ -99,7 +102,9 @@ FAULTS_OF_EXCHANGE = {
     "backward_in_float32": Fault("numbers", "the backward pass of a network in bf16 computes in float32"),
     "exchanged_in_float16": Fault("exchange", "gradients are exchanged in float16 without saying so"),
 }
-"""Planted in bf16, in every family that has it; the last one in fp32 too, in every family."""
+"""Planted in bf16, in every family that has it."""
+EXCHANGED, OBSERVED = "exchanged_in_float16", ("torch", "keras", "flax", "gluon")
+"""The fault that is planted in fp32 too, and the families in which it is."""
 IN_BF16 = ("zero", "flipped", "tripled")
 """Planted again in bf16, in every family that has it."""
 NONE = "none"

@@ -45,7 +45,7 @@ def test_bf16_is_within_its_noise(framework, judge_cell):
 
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if supports(name, ON_ONE["small_fp16"])])
 def test_fp16_is_within_its_noise_and_skips_the_step_that_overflows(framework, judge_cell):
-    """On two devices gradients overflow on the second only, and each device accumulates two batches."""
+    """On two devices gradients overflow on the second only, and each device accumulates three batches."""
     for num_devices, key in ((1, "small_fp16"), (count_devices(framework), "deep_fp16")):
         verdict = judge_cell(framework, cells_on(2 if key == "deep_fp16" else 1, framework), key, num_devices)
         assert (verdict["status"], verdict["reason"]) == ("passed", "")
@@ -84,7 +84,7 @@ def test_unfair_protocols_do_what_they_say_and_nothing_else(framework, protocol,
 
 
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
-def test_two_accumulated_batches_update_weights_like_one_of_twice_the_size(framework, observe_cells):
+def test_accumulated_batches_update_weights_like_one_of_their_images(framework, observe_cells):
     """The framework is compared with itself, without the reference."""
     num_devices = count_devices(framework)
     seen = observe_cells(framework, cells_on(2, framework), num_devices)

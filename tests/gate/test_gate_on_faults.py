@@ -8,6 +8,7 @@ import pytest
 from gate.accumulation import HALVES, WHOLE, compare_steps, find_excess
 from gate.cells import DEEP, DROPPING, FORMS, LOSSES, SIGMOID, SMALL
 from gate.faults import (
+    EXCHANGED,
     FAMILIES,
     FAULTS,
     FAULTS_OF_ACCUMULATION,
@@ -22,6 +23,7 @@ from gate.faults import (
     IGNORED_PRECISION,
     IN_BF16,
     NONE,
+    OBSERVED,
 )
 from howmanygpus.gate.judge import judge
 
@@ -36,8 +38,6 @@ IN_FP32 = {"fp32": DEEP, WHOLE: SIGMOID, HALVES: LOSSES[HALVES], "dropout": DROP
 IN_FP32 |= {name: cell for name, (cell, _) in OPTIMIZERS.items()}
 """The cells that every family is observed at."""
 EVERYTHING = f"{NONE}:all:all"
-EXCHANGED, OBSERVED = "exchanged_in_float16", ("torch", "keras", "flax", "gluon")
-"""A fault of the exchange, and the families in which it is seen: ChainerMN casts inside its communicator."""
 
 
 def judge_fault(seen, fault, task, tmp_path, strict=None):
@@ -160,7 +160,7 @@ def test_a_loss_that_includes_unknown_labels_is_caught(family, fault, see_faults
 @pytest.mark.parametrize("fault", FAULTS_OF_ACCUMULATION)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_steps_that_accumulate_otherwise_are_caught(family, fault, see_faults, faulty_gate, tmp_path):
-    """They are caught by the reference, and by the framework's own step on one batch of twice the size."""
+    """They are caught by the reference, and by the framework's own step on one batch of three times the size."""
     seen = see_faults(family)
     verdict = judge_fault(seen / HALVES, fault, faulty_gate.task(LOSSES[HALVES]), tmp_path)
     assert verdict["status"] == "failed"

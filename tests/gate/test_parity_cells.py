@@ -158,3 +158,10 @@ def test_another_controller_needs_another_start():
     plan = make_plan(frameworks=["horovod_pytorch"], variants={"base": {}, "mpi": VARIANTS["mpi"]})
     assert len(plan.parity_groups) == 2
     assert sorted("_mpi-" in name for name in plan.parity_groups) == [False, True]
+
+
+def test_the_plan_says_what_the_runs_behind_a_verdict_do_that_the_gate_does_not():
+    plan = make_plan(num_gpus=[1, 4], gradient_noise_every_epochs=2)
+    (planned,) = plan.planned.values()
+    assert planned["layouts"] == [(1, 1), (4, 1)]
+    assert [(key, value) for key, value, _ in planned["settings"]] == [("gradient_noise_every_epochs", "2")]

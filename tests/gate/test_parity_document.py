@@ -3,7 +3,7 @@
 import pytest
 
 from gate.document import IN_FP32, PATH, render
-from gate.faults import FAMILIES, FAULTS, FAULTS_OF_FP16, FAULTS_OF_NUMBERS, IGNORED_PRECISION
+from gate.faults import FAMILIES, FAULTS, FAULTS_OF_EXCHANGE, FAULTS_OF_FP16, FAULTS_OF_NUMBERS, IGNORED_PRECISION
 from howmanygpus.gate.judge import CHECKS
 from project import FAKES
 
@@ -20,6 +20,5 @@ def test_every_fault_is_planted_in_the_family(family):
 
 
 def test_each_check_is_shown_to_fail():
-    assert {fault.check for fault in (FAULTS | FAULTS_OF_FP16 | FAULTS_OF_NUMBERS | IGNORED_PRECISION).values()} == set(
-        CHECKS
-    )
+    faults = FAULTS | FAULTS_OF_EXCHANGE | FAULTS_OF_FP16 | FAULTS_OF_NUMBERS | IGNORED_PRECISION
+    assert {fault.check for fault in faults.values()} == set(CHECKS)

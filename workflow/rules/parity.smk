@@ -200,10 +200,12 @@ rule write_parity_page:
     localrule: True
     params:
         code=hash_script("write_parity_page"),
+        planned=parity.planned,
     shell:
         r"""
         {HOWMANYGPUS}/write_parity_page.py \
             --verdicts {input.verdicts:q} \
+            --planned {params.planned:q} \
             --table {output.table:q} \
             --page {output.page:q} \
             >{log:q} 2>&1

@@ -12,10 +12,15 @@ from howmanygpus.report.files import write_table
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--verdicts", type=Path, nargs="*", required=True)
+    parser.add_argument("--planned", type=json.loads, default={}, help="JSON: see study.gate_cells.describe_planned")
     parser.add_argument("--table", type=Path, required=True)
     parser.add_argument("--page", type=Path, required=True)
     arguments = parser.parse_args()
-    table = tabulate([{"task": path.parent.name, **json.loads(path.read_text())} for path in arguments.verdicts])
+    verdicts = [
+        json.loads(path.read_text()) | {"task": path.parent.name, "planned": arguments.planned.get(str(path), {})}
+        for path in arguments.verdicts
+    ]
+    table = tabulate(verdicts)
     write_table(arguments.table, table)
     write_text_atomic(arguments.page, render_page(table))
 

@@ -234,7 +234,7 @@ SETTINGS: dict[str, Setting] = {
             "the smallest device count; with more devices, each takes the fewest batches of at most "
             "per_device_batch_size images."
         ),
-        gate=in_cell("whether batches are accumulated; the task takes two"),
+        gate=in_cell("whether batches are accumulated; the task takes batches of two images"),
         memory=True,
         work=True,
         variant=False,
@@ -254,7 +254,7 @@ SETTINGS: dict[str, Setting] = {
         default=50,
         accepts={"type": "integer", "minimum": 1},
         doc="Steps between two synchronisations of the devices. A window also ends with each epoch.",
-        gate=by_task("a window for every step"),
+        gate=by_task("a window for every step with one optimizer, windows of two steps with the other"),
         memory=False,
         work=True,
     ),

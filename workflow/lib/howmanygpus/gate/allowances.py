@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from howmanygpus.gate.task import FLOAT32, NOISES, NUM_TRAIN
+from howmanygpus.gate.task import FLOAT32, NOISES, compute_rates
 from howmanygpus.gate.task_forms import OWN, SGD
-from howmanygpus.measure.loop.schedule import count_steps_per_epoch, learning_rates
 from howmanygpus.measure.models.initialization import is_trainable
 from howmanygpus.measure.spec import RunSpec
 
@@ -181,7 +180,7 @@ class Allowances:
 
     def __init__(self, spec: RunSpec, expected: dict[str, np.ndarray]):
         self.expected = expected
-        self.rates = learning_rates(spec, count_steps_per_epoch(NUM_TRAIN, spec.global_batch_size))
+        self.rates = compute_rates(spec)
         self.fixed = FP32 if spec.precision == "fp32" else REDUCED
         self.noise = NOISES[SIMULATED[spec.precision]] if spec.precision in SIMULATED else None
         self.many = COARSE.get((spec.family, spec.device_kind, spec.precision), MANY)
@@ -195,16 +194,16 @@ class Allowances:
         rounding = RELU_FACTOR_ALL_STEPS * norm(self._rounding(key))
         return fixed + (rounding + self._float32([key]) + FEW * self._noise([key])) / scale
 
-    def get_loss_limit(self, step: int) -> float:
-        """Return the limit of the relative difference of one training loss; step counts from 1.
+    def get_loss_limit(self, window: int) -> float:
+        """Return the limit of the relative difference of one window's mean loss; window counts from 1.
 
         The noise of one loss is that of all together, since a single one may happen to be exact.
         """
         losses = self.expected["losses"]
-        shift = self._rounding("losses")[step - 1]
-        fixed = self.fixed.loss if step == 1 else self.fixed.later_losses + self.compression.state
-        change = RELU_FACTOR_ALL_STEPS * abs(shift) + self._float32(["losses"], step) + FEW * self._noise(["losses"])
-        return fixed + change / abs(losses[step - 1])
+        shift = self._rounding("losses")[window - 1]
+        fixed = self.fixed.loss if window == 1 else self.fixed.later_losses + self.compression.state
+        change = RELU_FACTOR_ALL_STEPS * abs(shift) + self._float32(["losses"], window) + FEW * self._noise(["losses"])
+        return fixed + change / abs(losses[window - 1])
 
     def _rounding(self, key: str) -> np.ndarray:
         """Return the change of an array by ReLU inputs near zero, which is only stored if there are any."""
@@ -243,13 +242,13 @@ class Allowances:
         prefix = f"{self.noise}/gradient/"
         return math.hypot(*(array.item() for name, array in self.expected.items() if name.startswith(prefix)))
 
-    def _float32(self, keys: Iterable[str], num_steps: int | None = None) -> float:
+    def _float32(self, keys: Iterable[str], num_losses: int | None = None) -> float:
         """Return the change of some arrays together by float32.
 
-        num_steps: number of losses to include. The reference of a user's model in one file measures this change
+        num_losses: number of losses to include. The reference of a user's model in one file measures this change
         differently.
         """
-        changes = (norm(np.atleast_1d(self.expected.get(f"{FLOAT32}/{key}", 0.0))[:num_steps]) for key in keys)
+        changes = (norm(np.atleast_1d(self.expected.get(f"{FLOAT32}/{key}", 0.0))[:num_losses]) for key in keys)
         return FLOAT32_FACTOR * math.hypot(*changes)
 
     def get_whole_limits(self, key: str, expected: dict[str, np.ndarray]) -> WholeLimits:

@@ -26,6 +26,7 @@ from howmanygpus.gate.allowances import (
     norm,
     norm_of_all,
 )
+from howmanygpus.gate.coverage import describe_layout
 from howmanygpus.gate.process import has_drifted, hash_batch
 from howmanygpus.gate.task import (
     GLOBAL_BATCH_SIZE,
@@ -35,6 +36,7 @@ from howmanygpus.gate.task import (
     SKIPPED_PREFIX,
     UNSUPPORTED,
     WEIGHTS,
+    WINDOWS,
     has_noise,
     has_skipped_step,
 )
@@ -260,9 +262,10 @@ class Comparison:
             losses = [np.nan if loss is None else loss for loss in seen.facts[0]["losses"]]
             found = np.array([*losses, *[np.nan] * (len(expected) - len(losses))])
             differences = np.abs(found - expected) / np.abs(expected)
+            names = ["step " + " and ".join(map(str, steps)) for steps in WINDOWS[self.specs[optimizer].window_steps]]
             rows += [
-                (value, allowed.get_loss_limit(step), f"{optimizer}, step {step}")
-                for step, value in enumerate(differences, start=1)
+                (value, allowed.get_loss_limit(window), f"{optimizer}, {names[window - 1]}")
+                for window, value in enumerate(differences, start=1)
             ]
         self._add_worst("loss", [row for row in rows if row[2].endswith("step 1")])
         self._add_worst("losses", rows)
@@ -382,15 +385,10 @@ def judge(
     return verdict | {"global_batch_size": GLOBAL_BATCH_SIZE}
 
 
-def describe_layout(layout: tuple[int, int]) -> str:
-    devices, nodes = layout
-    return f"{devices} device{'s' if devices > 1 else ''}" + (f" of {nodes} nodes" if nodes > 1 else "")
-
-
 def describe_failure(row: dict) -> str:
     value = "not a number or missing" if row["value"] is None else f"{row['value']:.3g}"
     detail = f" ({row['detail']})" if row["detail"] else ""
-    where = describe_layout((row["devices"], row["nodes"]))
+    where = describe_layout(row["devices"], row["nodes"])
     return f"{row['check']} on {where}: {value}, allowed {row['tolerance']:.3g}{detail}"
 
 

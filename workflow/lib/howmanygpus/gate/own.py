@@ -24,15 +24,14 @@ from howmanygpus.gate.task import (
     GLOBAL_BATCH_SIZE,
     LARGE,
     NOISES,
-    NUM_TRAIN,
     OPTIMIZERS,
+    compute_rates,
     draw_data,
     make_spec,
     write_task,
 )
 from howmanygpus.gate.task_forms import Variation
 from howmanygpus.measure.loop.backend import UnsupportedError
-from howmanygpus.measure.loop.schedule import count_steps_per_epoch, learning_rates
 from howmanygpus.measure.models.initialization import is_trainable
 from howmanygpus.measure.models.own import PLAIN
 from howmanygpus.measure.spec import RunSpec
@@ -45,7 +44,7 @@ Arrays = dict[str, np.ndarray]
 def compute(spec: RunSpec, optimizer: str) -> Arrays:
     """Do the task on one device and return its result under the names of gate.reference."""
     _, seen, facts = process.observe(spec, optimizer)
-    rate = float(learning_rates(spec, count_steps_per_epoch(NUM_TRAIN, spec.global_batch_size))[0])
+    rate = float(compute_rates(spec)[0])
     start = {name: array.astype(np.float64) for name, array in load_file(spec.weights_file).items()}
     decay = spec.optimizer.weight_decay
     arrays: Arrays = {"losses": np.array(facts["losses"], np.float64)}
@@ -87,15 +86,18 @@ def filter_out(arrays: Arrays, what: str) -> Arrays:
     return {name: array for name, array in arrays.items() if "evaluations_" not in name and not name.endswith(".state")}
 
 
-def write_expected(specs: dict[str, RunSpec], num_devices: int, draws: bool, measured: dict, folder: Path) -> None:
+def write_expected(
+    specs: dict[str, RunSpec], variation: Variation, num_devices: int, draws: bool, measured: dict, folder: Path
+) -> None:
     """Store the result of each optimizer on a number of devices."""
     for optimizer, spec in specs.items():
         has_state = any(not is_trainable(name) for name in load_file(spec.weights_file))
         is_local = spec.batchnorm == "local" and has_state and num_devices > 1
-        parts = spec.accumulate * (num_devices if is_local else 1)
+        share = variation.share(num_devices)
+        parts = share["accumulate"] * (num_devices if is_local else 1)
         sizes = {"accumulate": parts, "per_device_batch_size": GLOBAL_BATCH_SIZE // parts}
         # The learning rates are those of `num_devices` devices, however many parts the one device takes.
-        reference = spec.optimizer.lr_reference_batch_size or spec.per_device_batch_size // num_devices
+        reference = spec.optimizer.lr_reference_batch_size or share["per_device_batch_size"]
         rates = dataclasses.asdict(spec.optimizer) | {"lr_reference_batch_size": reference}
         arrays = compute(RunSpec.from_dict(spec.to_dict() | sizes | {"optimizer": rates}), optimizer)
         if num_devices == 1:
@@ -143,7 +145,7 @@ def main() -> None:
     specs = {name: make_spec(framework, cell, size, name, folder, arguments.defaults) for name in OPTIMIZERS}
     # The effect of rounding is measured on one device.
     for num_devices in sorted({1, *arguments.devices}):
-        write_expected(specs, num_devices, draws, measured, folder)
+        write_expected(specs, variation, num_devices, draws, measured, folder)
     facts = {
         "devices": sorted(arguments.devices),
         "own_model": True,

@@ -5,6 +5,7 @@ from html import escape
 import pandas as pd
 
 from howmanygpus.gate.allowances import CHECKS
+from howmanygpus.gate.coverage import ASPECTS, describe_gaps
 from howmanygpus.gate.variants import describe_variant
 
 STYLE = """
@@ -26,17 +27,21 @@ GROUP = ("model", "task", "batchnorm", "precision", "device")
 COLUMNS = (
     *("framework", *GROUP, "loss_on_every_device", "variant", "status", "reason"),
     *("running_statistics", "not_compared", "versions"),
-    *("devices", "nodes", "check", "value", "tolerance", "passed", "detail"),
+    *("devices", "nodes", "check", "value", "tolerance", "passed", "detail", "not_observed"),
 )
 
 
 def tabulate(verdicts: list[dict]) -> pd.DataFrame:
-    """Return a table with one row per check. A verdict without checks has one row with the reason."""
+    """Return a table with one row per check. A verdict without checks has one row with the reason.
+
+    verdicts: each with the name of its `task` and, if it is known, what is `planned` on it, see gate.coverage.
+    """
     rows = []
     for verdict in verdicts:
         common = {key: verdict.get(key) for key in COLUMNS if key in verdict and key != "versions"}
         common["not_compared"] = "; ".join(verdict.get("not_compared", []))
         common["variant"] = describe_variant(verdict)
+        common["not_observed"] = describe_gaps(verdict)
         common["versions"] = " ".join(f"{name} {version}" for name, version in verdict.get("versions", {}).items())
         rows += [common | check for check in verdict["checks"]] or [common]
     return pd.DataFrame(rows, columns=list(COLUMNS))
@@ -47,6 +52,7 @@ def render_page(table: pd.DataFrame) -> str:
         render_section(dict(zip(GROUP, key, strict=True)), rows)
         for key, rows in table.groupby(list(GROUP), dropna=False, sort=True)
     ]
+    not_reached = "".join(f"<dt>{escape(one.name)}</dt><dd>{escape(one.how)}</dd>" for one in ASPECTS if not one.checks)
     terms = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in CHECKS.items())
     not_checked = (
         ""
@@ -60,7 +66,8 @@ def render_page(table: pd.DataFrame) -> str:
         "optimizer steps, evaluations. Each number is its relative difference from a float64 reference or, for a "
         "model in a file of the user, from what one device does in the same framework, with its tolerance below it. "
         "A tolerance grows where ReLU inputs lie so near to zero that float32 may put them on either side.</p>"
-        f"{''.join(sections)}<h2>What is checked</h2><dl>{terms}</dl></main></html>"
+        f"{''.join(sections)}<h2>What is checked</h2><dl>{terms}</dl>"
+        f"<h2>What no verdict has looked at</h2><dl>{not_reached}</dl></main></html>"
     )
 
 
@@ -71,21 +78,35 @@ def render_section(group: dict, rows: pd.DataFrame) -> str:
     head = "".join(f"<th>{title}</th>" for title in titles)
     layouts = ["framework", "loss_on_every_device", "variant", "devices", "nodes"]
     body = "".join(
-        render_row(framework, devices, nodes, cell, checks)
-        for (framework, _, _, devices, nodes), cell in rows.groupby(layouts, dropna=False, sort=True)
+        render_row(devices, nodes, cell, checks)
+        for (*_, devices, nodes), cell in rows.groupby(layouts, dropna=False, sort=True)
     )
     title = f"{group['model']} on {group['device']}, {group['precision']}, {group['batchnorm']} BatchNorm"
     # A table that is wider than the window scrolls by itself, also by the keyboard, and its first column stays.
     table = f'<div role="region" tabindex="0" aria-label="{escape(title)}"><table>'
     table += f"<thead><tr>{head}</tr></thead>{body}</table></div>"
-    return f"<h2>{escape(title)}</h2><p>{escape(group['task'])}</p>{table}"
+    return f"<h2>{escape(title)}</h2><p>{escape(group['task'])}</p>{table}{render_gaps(rows)}"
 
 
-def render_row(framework: str, devices: float, nodes: float, cell: pd.DataFrame, checks: list[str]) -> str:
+def render_gaps(rows: pd.DataFrame) -> str:
+    """Return a list of what was not observed of the runs behind each verdict of a section."""
+    gaps: dict[str, list[str]] = {}
+    for _, row in rows.drop_duplicates(["framework", "loss_on_every_device", "variant"]).iterrows():
+        if row["not_observed"]:
+            gaps.setdefault(row["not_observed"], []).append(name_row(row))
+    items = "".join(f"<dt>{escape(', '.join(names))}</dt><dd>{escape(gap)}</dd>" for gap, names in gaps.items())
+    return f"<h3>Not observed</h3><dl>{items}</dl>" if items else ""
+
+
+def name_row(row: pd.Series) -> str:
+    """Return the name of a framework with how it trains, if not in the usual way."""
+    option = ", loss on every device" if row["loss_on_every_device"] else ""
+    return row["framework"] + option + (f", {row['variant']}" if row["variant"] else "")
+
+
+def render_row(devices: float, nodes: float, cell: pd.DataFrame, checks: list[str]) -> str:
     first = cell.iloc[0]
-    option = ", loss on every device" if first["loss_on_every_device"] else ""
-    option += f", {escape(first['variant'])}" if first["variant"] else ""
-    name = f"{escape(framework)}{option}<small>{escape(str(first['versions']))}</small>"
+    name = f"{escape(name_row(first))}<small>{escape(str(first['versions']))}</small>"
     if first["status"] == "passed" and first["not_compared"]:
         name += f"<small>passed, not compared: {escape(first['not_compared'])}</small>"
     if pd.isna(devices):

@@ -22,13 +22,20 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.gate.task import LOSS_SCALE, NUM_STEPS, OVERFLOWING, SKIPPED_STEP, UNSUPPORTED, has_skipped_step
+from howmanygpus.gate.task import (
+    LOSS_SCALE,
+    NUM_STEPS,
+    OVERFLOWING,
+    SKIPPED_STEP,
+    UNSUPPORTED,
+    compute_rates,
+    has_skipped_step,
+)
 from howmanygpus.measure.frameworks.number_formats import NumberFormats
 from howmanygpus.measure.host.processes import die_with_parent, end_without_collecting, read_rank
 from howmanygpus.measure.input.prepared import PreparedData, open_data
 from howmanygpus.measure.loop.backend import Backend, UnsupportedError, load_backend
 from howmanygpus.measure.loop.loop import DivergedError, TrainingLoop
-from howmanygpus.measure.loop.schedule import count_steps_per_epoch, learning_rates
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.spec import RunSpec
 
@@ -48,7 +55,7 @@ def hash_batch(images: np.ndarray, labels: np.ndarray) -> str:
 
 
 class LossRecorder:
-    """Record the losses; this object replaces the event log."""
+    """Record the mean loss of each window; this object replaces the event log."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
@@ -61,7 +68,7 @@ class LossRecorder:
 class ObservedLoop(TrainingLoop):
     """A training loop that records each batch's hash as it goes to the device, and the weights after the first step.
 
-    first_batch: (images, targets) of this process in the first step. own_losses: loss of each step in this process,
+    first_batch: (images, targets) of this process in the first step. own_losses: loss of each window in this process,
     before the average over all processes. first_kept: the arrays that the framework keeps, after the first step, as in
     NumberFormats. numbers: formats of numbers in the last step, read before an evaluation averages running statistics.
     """
@@ -188,7 +195,7 @@ def describe_numbers(
 ) -> dict[str, Any]:
     """Return the formats of numbers by kind, and by kind the names of arrays whose values fit a coarser format.
 
-    first_kept: see ObservedLoop. own_losses: losses of the steps, before the average over processes.
+    first_kept: see ObservedLoop. own_losses: losses of the windows, before the average over processes.
     """
     coarse = {
         kind: sorted(name for name, array in arrays.items() if is_coarse(array, first_kept[kind].get(name)))
@@ -211,7 +218,7 @@ def name_statistics(spec: RunSpec, backend: Backend) -> str:
 def observe(spec: RunSpec, optimizer: str) -> tuple[Backend, dict[str, np.ndarray], dict]:
     """Do the task with one optimizer; return the backend, and the arrays and facts that this process observed."""
     data = open_data(spec.data_dir, crop_size=spec.crop_size)
-    rates = learning_rates(spec, count_steps_per_epoch(len(data.train_labels), spec.global_batch_size))
+    rates = compute_rates(spec)
     backend = load_backend(spec)(spec, data, load_file(spec.weights_file), rates)
     arrays = observe_before(backend, spec, data) if optimizer == "sgd" else {}
     losses = LossRecorder()

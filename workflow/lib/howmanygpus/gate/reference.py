@@ -37,6 +37,8 @@ from howmanygpus.gate.task import (
     LARGE,
     NUM_STEPS,
     OPTIMIZERS,
+    SCHEDULE_STRIDE,
+    WINDOWS,
     draw_data,
     draw_task_weights,
     make_spec,
@@ -91,7 +93,8 @@ def advance(
     losses: list[float] = []
     evaluations: dict[str, list[np.ndarray]] = {key: [] for key in STATISTICS}
     batches, updates = TrainingBatches(spec, data, rank=0, num_processes=1), 0
-    rates = compute_rates(spec, batches.steps_per_epoch, NUM_STEPS)
+    longer = compute_rates(spec, SCHEDULE_STRIDE * batches.steps_per_epoch, SCHEDULE_STRIDE * NUM_STEPS)
+    rates = longer[SCHEDULE_STRIDE - 1 :: SCHEDULE_STRIDE]
     for step, (batch, rate) in enumerate(zip(batches, rates, strict=True), start=1):
         loss, gradients = reference.compute_gradients(*batch, step)
         losses.append(loss)
@@ -107,7 +110,7 @@ def advance(
                 evaluations[key].append(losses_of_images)
         if step < NUM_STEPS:
             yield arrays
-    arrays["losses"] = np.array(losses)
+    arrays["losses"] = np.array([np.mean([losses[step - 1] for step in w]) for w in WINDOWS[spec.window_steps]])
     for key, statistics in STATISTICS.items():
         arrays |= {f"final_{key}/{name}": array for name, array in reference.read_weights(statistics).items()}
         arrays[f"evaluations_{key}"] = np.array(evaluations[key])
@@ -235,7 +238,7 @@ def write_for_devices(
             of_all = f"step {next(steps)} of {len(specs) * len(devices)}"
             where = f"{optimizer} on {num_devices} device{'s' if num_devices > 1 else ''}"
             print(f"{time.monotonic() - started:6.1f} s: {of_all}: {where}", flush=True)
-            size = {"num_gpus": num_devices, "per_device_batch_size": spec.per_device_batch_size // num_devices}
+            size = {"num_gpus": num_devices, **arguments.variation.share(num_devices)}
             sized = RunSpec.from_dict(spec.to_dict() | size)
             arrays = compute_arrays(sized, num_devices if spec.batchnorm == "local" else 1, stem)
             path = arguments.folder / f"{stem}{ending}"

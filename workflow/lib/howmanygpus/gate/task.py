@@ -24,30 +24,35 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from howmanygpus.files import atomic_folder, write_json_atomic
-from howmanygpus.gate.task_forms import OWN, SGD, SGD_FORM, Variation, make_optimizer
+from howmanygpus.gate.task_forms import GLOBAL_BATCH_SIZE, OWN, SGD, SGD_FORM, Variation, make_optimizer
 from howmanygpus.measure.input.description import DESCRIPTION, image_name, read_description
 from howmanygpus.measure.input.image_files import CHANNELS
 from howmanygpus.measure.input.prepared import MISSING, SPLITS, PreparedData
 from howmanygpus.measure.input.writing import write_data
+from howmanygpus.measure.loop.schedule import count_steps_per_epoch, learning_rates
 from howmanygpus.measure.models.dropout_draws import PRIME, factors_of_image
 from howmanygpus.measure.models.initialization import draw_weights
 from howmanygpus.measure.spec import OptimizerSpec, RunSpec
 
-GLOBAL_BATCH_SIZE = 12
-"""One, two and three devices divide it."""
 NUM_TRAIN, NUM_TEST = 28, 14
 """An epoch has two steps and leaves four images over. The last batch of an evaluation has two images."""
 EXTRA_PIXELS = (2, 3)
 """Pixels by which the images are higher and wider than the network's input."""
 NUM_STEPS, EVAL_EVERY_EPOCHS = 6, 2
 """Three epochs, so that the images change their order twice and one evaluation is in the middle of training."""
-OPTIMIZERS = {SGD: "all", OWN: "first"}
-"""The optimizers with which the task is done, each with the devices that evaluate."""
+OPTIMIZERS = {SGD: {"eval_devices": "all", "window_steps": 1}, OWN: {"eval_devices": "first", "window_steps": 2}}
+"""The optimizers with which the task is done, each with settings whose values they share between them."""
+WINDOWS = {1: ((1,), (2,), (3,), (4,), (5,), (6,)), 2: ((1,), (2,), (3, 4), (5, 6))}
+"""Steps of each window by window_steps: one also ends with the first step and with each epoch."""
+SCHEDULE_STRIDE = 7
+"""The six steps have the learning rates of every seventh step of a longer run, up to its last.
+
+A cosine then ends at 0.3 % of its peak. Epochs of 14 steps leave 0.75 and 1.25 epochs half a step, which is rounded.
+"""
 FIXED: dict[str, Any] = {
     "epochs": None,
     "steps": NUM_STEPS,
     "warmup_steps": 1,
-    "window_steps": 1,
     "eval_every_epochs": EVAL_EVERY_EPOCHS,
     "eval_batch_size": None,
     "random_flip": True,
@@ -111,10 +116,9 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
         | size
         | crops
         | {
-            "accumulate": variation.accumulate,
+            **variation.share(size["num_gpus"]),
+            **OPTIMIZERS[optimizer],
             "global_batch_size": GLOBAL_BATCH_SIZE,
-            "per_device_batch_size": GLOBAL_BATCH_SIZE // size["num_gpus"] // variation.accumulate,
-            "eval_devices": OPTIMIZERS[optimizer],
             "label_smoothing": variation.label_smoothing,
             "frozen_batches": variation.frozen_batches,
             "loader_workers": 1,
@@ -139,6 +143,13 @@ def check_complete(values: dict) -> None:
     if lacking:
         remedy = "add one to FIXED in gate/task.py, or below `optimizer` to VALUES in gate/task_forms.py"
         raise ValueError(f"the gate's task has no value for {', '.join(lacking)}; {remedy}")
+
+
+def compute_rates(spec: RunSpec) -> np.ndarray:
+    """Return the learning rate of each step of the task, float32, by the code of runs. See SCHEDULE_STRIDE."""
+    longer = RunSpec.from_dict(spec.to_dict() | {"steps": SCHEDULE_STRIDE * NUM_STEPS})
+    steps_per_epoch = SCHEDULE_STRIDE * count_steps_per_epoch(NUM_TRAIN, spec.global_batch_size)
+    return learning_rates(longer, steps_per_epoch)[SCHEDULE_STRIDE - 1 :: SCHEDULE_STRIDE]
 
 
 def has_noise(spec: RunSpec) -> bool:

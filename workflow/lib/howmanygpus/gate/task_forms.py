@@ -60,8 +60,10 @@ def make_optimizer(form: str) -> dict[str, Any]:
     }
 
 
-ACCUMULATED = 2
-"""Batches for one step in the task, for runs that take any number of them."""
+GLOBAL_BATCH_SIZE = 12
+"""One, two and three devices divide it."""
+PART = 2
+"""Images in each batch of a step that accumulates. One device takes six batches, two take three, and three take two."""
 MULTI_LABEL, SMOOTHING, ACCUMULATES, RESIZES = "multilabel", "smoothing", "accumulated", "resized"
 FROZEN = "frozen"
 
@@ -70,9 +72,9 @@ FROZEN = "frozen"
 class Variation:
     """A variation of the task; as text, it is the end of the name of the task's folder.
 
-    multi_label: an image has any number of labels, not one. accumulates: a step takes ACCUMULATED batches of each
-    device. resizes: training images are random parts of the stored ones, resized. frozen_batches: every epoch has the
-    batches of the first one. optimizer: form of the runs' optimizer (gate.task_forms).
+    multi_label: an image has any number of labels, not one. accumulates: a step takes several batches of PART images of
+    each device. resizes: training images are random parts of the stored ones, resized. frozen_batches: every epoch has
+    the batches of the first one. optimizer: form of the runs' optimizer (gate.task_forms).
     """
 
     multi_label: bool = False
@@ -104,7 +106,8 @@ class Variation:
             optimizer=optimizer,
         )
 
-    @property
-    def accumulate(self) -> int:
-        """Batches for one step in the task."""
-        return ACCUMULATED if self.accumulates else 1
+    def share(self, num_devices: int) -> dict[str, int]:
+        """Return the settings that divide the global batch among devices, and their shares into batches of a step."""
+        share = GLOBAL_BATCH_SIZE // num_devices
+        size = PART if self.accumulates else share
+        return {"accumulate": share // size, "per_device_batch_size": size}

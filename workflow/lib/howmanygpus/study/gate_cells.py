@@ -20,7 +20,7 @@ from typing import Any
 
 from howmanygpus.gate.task_forms import SGD_FORM, Variation, make_optimizer
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.settings import CELL, OPTIMIZER, SETTINGS, TASK, list_defaults
+from howmanygpus.settings import CELL, NONE, OPTIMIZER, SETTINGS, TASK, list_defaults
 from howmanygpus.site.machine import Device
 from howmanygpus.study.invalidation.code import hash_checked
 from howmanygpus.study.invalidation.recorded import replace_paths_by_names
@@ -286,3 +286,18 @@ def select_more_settings(settings: dict[str, Any]) -> dict[str, Any]:
     names = [key for key, setting in OPTIMIZER.items() if setting.gate.by == CELL and key not in formed]
     own = {key: given[key] for key in names if given[key] != usual[key]}
     return more | ({"optimizer": own} if own else {})
+
+
+def describe_planned(runs: list[tuple[tuple[int, int], dict[str, Any]]]) -> dict[str, list]:
+    """Return the layouts (devices, nodes) of runs, and (setting, value, why) of settings that the gate does not check.
+
+    runs: the layout of each, and its complete settings. Only values that are not the default are returned.
+    """
+    unchecked = {key: setting for key, setting in SETTINGS.items() if setting.gate.by == NONE}
+    used = {
+        (key, json.dumps(settings[key]), setting.gate.how)
+        for _, settings in runs
+        for key, setting in unchecked.items()
+        if settings.get(key, setting.default) != setting.default
+    }
+    return {"layouts": sorted({layout for layout, _ in runs}), "settings": sorted(used)}

@@ -17,7 +17,7 @@ from howmanygpus.study.check_initial_weights import warn_about_normalization
 from howmanygpus.study.checks import warn_about_study
 from howmanygpus.study.config.datasets import expand_paths
 from howmanygpus.study.config.models import split_models
-from howmanygpus.study.gate_cells import ParityCell, ParityGroup, group_cells
+from howmanygpus.study.gate_cells import ParityCell, ParityGroup, describe_planned, group_cells
 from howmanygpus.study.largest.search import Find, Search, read_found
 from howmanygpus.study.making import make_studies
 from howmanygpus.study.own.folder import ModelFolder
@@ -142,6 +142,16 @@ class Plan:
     def verdicts(self) -> dict[str, str]:
         """The file of the parity verdict that each run depends on, by the run's path."""
         return {path: configuration.verdict for path, configuration in self.cells.items()}
+
+    @cached_property
+    def planned(self) -> dict[str, dict]:
+        """What the runs behind each verdict do that the gate may not have looked at, by the file of the verdict."""
+        done: dict[str, list[tuple[tuple[int, int], dict]]] = {}
+        for study, run in self._supported:
+            settings = study.settings_of(run)
+            layout = (1, 1) if settings["independent"] else (run.num_gpus, self.machine.count_nodes(run))
+            done.setdefault(self.verdicts[run.path], []).append((layout, settings))
+        return {verdict: describe_planned(runs) for verdict, runs in done.items()}
 
     @cached_property
     def _strict_cells(self) -> dict[str, ParityCell]:

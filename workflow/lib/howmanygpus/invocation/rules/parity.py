@@ -143,6 +143,10 @@ class ParityRules(RuleFunctions):
         cell = self._cell(wildcards)
         return cell.layouts(self._machine.device(cell.device))
 
+    def planned(self, wildcards) -> str:
+        """Return as JSON what the runs behind each verdict do, by the verdict's path; see describe_planned."""
+        return json.dumps(self._plan.planned)
+
     def match_unchecked(self) -> str:
         """Return a regular expression that matches the unchecked verdicts, without results/parity/ and suffix."""
         unchecked = self._plan.parity_cells.keys() - self._plan.checked_verdicts
