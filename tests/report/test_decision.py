@@ -405,7 +405,7 @@ def test_a_screen_has_room_for_any_study():
         for names in [{"precision": precision, "variant": "with_channels_last", "num_nodes": max(1, num_gpus // 4)}]
     ]
     decision, text = answer(*groups)
-    assert len(decision["counts"]) == 10 and "6 more numbers of devices, in answer.json" in text
+    assert len(decision["counts"]) == 10 and "6 more rows, in answer.json" in text
     assert "more doubts below" in text
     assert next(line for line in text.splitlines() if line.startswith(">")).split()[1] == "512"
     devices = [[row | {"device": f"device{i}"} for row in rows] for i in range(6) for rows in groups[:3]]
