@@ -52,7 +52,9 @@ def make_runs(*rows):
             moment = {"epoch": 1, "images_seen": 80, "train_s": row["train_s"], "wall_s": wall_s, "quality": quality}
             evaluations.append(identity | moment)
             if then is not None:
-                evaluations.append(identity | moment | {"epoch": 2, "train_s": 2 * row["train_s"], "quality": then})
+                evaluations.append(
+                    identity | moment | {"epoch": 2, "images_seen": 160, "train_s": 2 * row["train_s"], "quality": then}
+                )
         runs.append(identity | row)
     return pd.DataFrame(runs, columns=list(RUNS)), pd.DataFrame(evaluations, columns=list(EVALUATIONS))
 

@@ -52,14 +52,16 @@ def not_sampled(run: Run) -> list[str]:
 class Truth:
     """What takes the time of the runs of a study.
 
-    compute_s: of a device for an image. worker_s: of a worker of the loader for an image, by the run; workers: of each
-    device. exchange_s: of a step of several devices, by the run. slow: factor of each rank's computation. noise:
-    relative standard deviation between repeats. factor: of all measured seconds of a run. status: of a run. startup_s,
-    evaluation_s: of the whole run. is_timed: whether processes record their own seconds. one_process: whether one
-    process drives all devices. changes: of run.json. telemetry: lines of telemetry.csv.
+    compute_s: of a device for an image. straggle: factor of one process in each step, another one each time.
+    worker_s: of a worker of the loader for an image, by the run; workers: of each device. exchange_s: of a step of
+    several devices, by the run. slow: factor of each rank's computation. noise: relative standard deviation between
+    repeats. factor: of all measured seconds of a run. status: of a run. startup_s, evaluation_s: of the whole run.
+    is_timed: whether processes record their own seconds. one_process: whether one process drives all devices.
+    changes: of run.json. telemetry: lines of telemetry.csv.
     """
 
     compute_s: float = 0.001
+    straggle: float = 1.0
     worker_s: Callable[[Run], float] = nothing
     workers: int = 1
     exchange_s: Callable[[Run], float] = nothing
@@ -80,13 +82,21 @@ class Truth:
         noise = 1 + self.noise * random.standard_normal()
         own = [self.compute_s * self.slow.get(rank, 1.0) * run.per_device_batch_size for rank in range(run.num_gpus)]
         exchange_s = self.exchange_s(run) if run.num_gpus > 1 and run.control != NO_EXCHANGE else 0.0
-        busy_s = max(own) + exchange_s
+        factors = self.list_factors(run)
+        together = self.straggle if run.num_gpus > 1 and run.control != NO_EXCHANGE else float(np.mean(factors))
+        own = [seconds * float(np.mean(factors)) for seconds in own]
+        busy_s = max(own) / float(np.mean(factors)) * together + exchange_s
         input_s = 0.0
         if run.control != RESIDENT_INPUT and run.input != "resident":
             input_s = self.worker_s(run) * run.per_device_batch_size / self.workers
         factor = noise * self.factor(run)
         wait_s = max(0.0, input_s - busy_s)
         return [factor * max(each, input_s) for each in own], factor * (busy_s + wait_s), factor * wait_s
+
+    def list_factors(self, run: Run) -> list[float]:
+        """Return the factors of a process's steps in a window of half the steps if it waits for no other."""
+        period = run.num_gpus if run.num_gpus > 1 else STEPS
+        return [self.straggle if step % period == 0 and run.num_gpus > 1 else 1.0 for step in range(STEPS // 2)]
 
 
 @dataclass(frozen=True)
@@ -219,6 +229,9 @@ def store_run(folder: Path, truth: Truth, run: Run, spec, random: np.random.Gene
         "data_wait_s": waits(half),
     }
     window |= {"elapsed_s": half * step_s, "steps_s": [step_s] * half, "phase": "train"}
+    if run.control == NO_EXCHANGE:
+        factors = np.array(truth.list_factors(run))
+        window["steps_s"] = list(step_s * factors / factors.mean())
     first = window | {"phase": "compile", "num_steps": 1, "elapsed_s": 0.5, "steps_s": [0.5], "first_step": 1}
     events = [first, window | {"first_step": 4}, window | {"first_step": 4 + half, "wall_s": 20.0}]
     (folder / "events.jsonl").write_text("\n".join(map(json.dumps, events)))

@@ -23,7 +23,7 @@ OPTIMIZER_FAULTS = {
     "momentum_kept": {"momentum": 0.85},
     "decay_kept": {"weight_decay": 0.1},
 }
-ROUNDED = {"moments_in_bf16": "moments", "statistics_in_bf16": "statistics"}
+ROUNDED = {"weights_in_bf16": "weights", "moments_in_bf16": "moments", "statistics_in_bf16": "statistics"}
 """Kinds of arrays that are rounded after each step."""
 DEEPEST_PIXELS = 4
 """The value belongs to an image of 8 by 8 pixels in the last stage of resnet44."""

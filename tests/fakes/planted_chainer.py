@@ -63,6 +63,8 @@ class PlantedChainer(Planted, ChainerMn):
         if kind == "moments":
             states = [parameter.update_rule.state or {} for parameter in self.network.params()]
             arrays = [value for state in states for value in state.values() if isinstance(value, np.ndarray)]
+        if kind == "weights":
+            arrays = [parameter.array for parameter in self.network.params()]
         for array in arrays:
             array[...] = round_to_bf16(array)
 

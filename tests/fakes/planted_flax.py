@@ -25,7 +25,9 @@ def average_faultily(fault):
 
     def average(values, axis):
         gradients, loss = values
-        mean, loss = MEAN((gradients, loss), axis)
+        exchanged = jnp.float16 if fault == "exchanged_in_float16" else jnp.float32
+        mean, loss = MEAN((jax.tree.map(lambda array: array.astype(exchanged), gradients), loss), axis)
+        mean = jax.tree.map(lambda array: array.astype(jnp.float32), mean)
         if fault == "gradients_in_bf16":
             mean = jax.tree.map(round_floats, mean)
         elif fault == "summed":
@@ -70,6 +72,38 @@ class NetworkInFloat32(NETWORK):
         super().__init__(dataclasses.replace(spec, precision="fp32"), data)
 
 
+def widen_backward(convolve):
+    """Compute a convolution as it is, and its gradients in float32."""
+
+    def convolve_and_widen(inputs, kernel, *arguments, **options):
+        def apply(inputs, kernel):
+            return convolve(inputs, kernel, *arguments, **options)
+
+        def differentiate(kept, upstream):
+            _, transpose = jax.vjp(apply, *(array.astype(jnp.float32) for array in kept))
+            return tuple(
+                gradient.astype(array.dtype)
+                for gradient, array in zip(transpose(upstream.astype(jnp.float32)), kept, strict=True)
+            )
+
+        product = jax.custom_vjp(apply)
+        product.defvjp(lambda *operands: (apply(*operands), operands), differentiate)
+        return product(inputs, kernel)
+
+    return convolve_and_widen
+
+
+class NetworkWithWideBackward(NETWORK):
+    def __init__(self, spec, data):
+        super().__init__(spec, data)
+        for _, module in nnx.iter_modules(self):
+            if isinstance(module, nnx.Conv):
+                module.conv_general_dilated = widen_backward(module.conv_general_dilated)
+
+
+NETWORKS = {"precision_ignored": NetworkInFloat32, "backward_in_float32": NetworkWithWideBackward}
+
+
 def round_floats(array):
     return array.astype(jnp.bfloat16).astype(array.dtype) if jnp.issubdtype(array.dtype, jnp.floating) else array
 
@@ -81,9 +115,13 @@ class PlantedFlax(Planted, sharding.JaxSharding):
         optax.add_decayed_weights = decay_kernels_only if fault == "decay_of_kernels_only" else DECAY
         optax.sgd = keep_rates if fault == "rate_inside_momentum" else SGD
         sharding.accumulate = sum_parts if fault == "parts_summed" else ACCUMULATE
-        family.Network = NetworkInFloat32 if fault == "precision_ignored" else NETWORK
+        family.Network = NETWORKS.get(fault, NETWORK)
         sharding.count_steps = count_none if fault == "same_units_in_every_step" else COUNT
         super().__init__(*arguments)
+        if fault == "trained_in_float32":
+            family.Network = NetworkInFloat32
+            network = sharding.build_network(*arguments[:3])
+            self.trained_graph = nnx.split(network, nnx.Param, nnx.BatchStat, ...)[0]
         if fault == "first_replicas_statistics":
             self._unite = jax.jit(lambda statistics: jax.tree.map(lambda array: array[0], statistics))
 
@@ -95,6 +133,13 @@ class PlantedFlax(Planted, sharding.JaxSharding):
             )
             predict, seeds = jax.jit(drop), itertools.count()
             self._predict = lambda *evaluated: predict(jax.random.key(next(seeds)), *evaluated)
+
+    def _step_on_shard(self, *arguments):
+        predicting = self.graph
+        self.graph = self.trained_graph if self.fault == "trained_in_float32" else predicting
+        results = super()._step_on_shard(*arguments)
+        self.graph = predicting
+        return results
 
     def _predict_on_shard(self, parameters, statistics, images):
         if self.fault not in ("batch_statistics", "units_dropped_in_evaluation"):
@@ -111,6 +156,8 @@ class PlantedFlax(Planted, sharding.JaxSharding):
     def round_kept(self, kind):
         if kind == "moments":
             self.optimizer_state = jax.tree.map(round_floats, self.optimizer_state)
+        elif kind == "weights":
+            self.parameters = jax.tree.map(round_floats, self.parameters)
         else:
             self.statistics = jax.tree.map(round_floats, self.statistics)
 
@@ -123,5 +170,5 @@ class PlantedFlax(Planted, sharding.JaxSharding):
         self.parameters = jax.tree.map(perturb, self.parameters)
 
 
-FAULTS_OF_MEAN = ("not_averaged", "one_layer_not_averaged", "summed", "gradients_in_bf16")
+FAULTS_OF_MEAN = ("not_averaged", "one_layer_not_averaged", "summed", "gradients_in_bf16", "exchanged_in_float16")
 BACKEND = PlantedFlax

@@ -9,16 +9,23 @@ from howmanygpus.measure.frameworks.gluon.contexts import MxnetGluon
 from howmanygpus.measure.frameworks.gluon.number_formats import read_states
 from howmanygpus.measure.frameworks.planted import Planted, round_to_bf16
 
+FIRST_KEY = 1000
+"""First key of what is summed in float16. Smaller keys belong to parameters."""
+
 
 class PlantedGluon(Planted, MxnetGluon):
     def __init__(self, *arguments):
         super().__init__(*arguments)
+        self.keys = set()
         trained = {name: parameter for name, parameter in self.parameters.items() if parameter.grad_req != "null"}
         if self.fault == "decay_of_kernels_only":
             for parameter in trained.values():
                 parameter.wd_mult = float(len(parameter.shape) > 1)
         if self.fault == "not_averaged":
             self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore=None, update_on_kvstore=False)
+        if self.fault == "exchanged_in_float16":
+            self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore="device", update_on_kvstore=False)
+            self.trainer._allreduce_grads = lambda: self.sum_in_float16(list(trained.values()))
         if self.fault == "dropout_left_on":
             dense = self.network.model.dense
             compute = dense.forward
@@ -46,11 +53,25 @@ class PlantedGluon(Planted, MxnetGluon):
         if self.fault == "same_units_in_every_step":
             self.network.model.image_keys._steps_done = 0
 
+    def sum_in_float16(self, parameters):
+        store = self.trainer._kvstore
+        for key, parameter in enumerate(parameters, start=FIRST_KEY):
+            halves = [gradient.astype("float16") for gradient in parameter.list_grad()]
+            if key not in self.keys:
+                self.keys.add(key)
+                store.init(key, halves[0].zeros_like())
+            store.push(key, halves)
+            store.pull(key, halves)
+            for half, gradient in zip(halves, parameter.list_grad(), strict=True):
+                gradient[:] = half.astype("float32")
+
     def round_kept(self, kind):
         named = self.parameters.items()
         arrays = [each for name, one in named if name.endswith((".mean", ".variance")) for each in one.list_data()]
         if kind == "moments":
             arrays = list(read_states(self.trainer).values())
+        if kind == "weights":
+            arrays = [each for one in self.parameters.values() for each in one.list_data() if one.grad_req != "null"]
         for array in arrays:
             array[:] = mx.nd.array(round_to_bf16(array.asnumpy()), ctx=array.context)
 

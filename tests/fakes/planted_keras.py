@@ -23,6 +23,34 @@ def decay_kernels_only(optimizer_class, weight_decay):
 DECAYS = {"none": family.with_weight_decay, "decay_of_kernels_only": decay_kernels_only}
 IN_FLOAT32 = ("computed_in_float32", "precision_ignored")
 POLICIES, SGD = family.POLICIES, family.Sgd
+OPTIMIZER = keras.optimizers.Optimizer
+REDUCE = OPTIMIZER._all_reduce_sum_gradients
+
+
+def reduce_in_float16(optimizer, grads_and_vars):
+    halves = [(tf.cast(gradient, tf.float16), variable) for gradient, variable in grads_and_vars]
+    return [(tf.cast(gradient, tf.float32), variable) for gradient, variable in REDUCE(optimizer, halves)]
+
+
+REDUCTIONS = {"none": REDUCE, "exchanged_in_float16": reduce_in_float16}
+
+
+def widen_backward(product):
+    """Compute a product as it is, and its gradients in float32."""
+
+    @tf.custom_gradient
+    def compute(inputs, kernel):
+        def differentiate(upstream):
+            wide = [tf.cast(operand, tf.float32) for operand in (inputs, kernel)]
+            with tf.GradientTape() as tape:
+                tape.watch(wide)
+                result = product(*wide)
+            gradients = tape.gradient(result, wide, tf.cast(upstream, tf.float32))
+            return [tf.cast(gradient, upstream.dtype) for gradient in gradients]
+
+        return product(inputs, kernel), differentiate
+
+    return lambda inputs, kernel: compute(inputs, tf.convert_to_tensor(kernel))
 
 
 class PlantedKeras(Planted, TensorflowMirrored):
@@ -30,7 +58,12 @@ class PlantedKeras(Planted, TensorflowMirrored):
         family.with_weight_decay = DECAYS.get(os.environ["PLANTED_FAULT"], DECAYS["none"])
         family.POLICIES = {} if os.environ["PLANTED_FAULT"] in IN_FLOAT32 else POLICIES
         family.Sgd = keras.optimizers.SGD if os.environ["PLANTED_FAULT"] == "rate_inside_momentum" else SGD
+        OPTIMIZER._all_reduce_sum_gradients = REDUCTIONS.get(os.environ["PLANTED_FAULT"], REDUCE)
         super().__init__(*arguments)
+        if self.fault == "backward_in_float32":
+            for layer in self.model.layers:
+                if isinstance(layer, keras.layers.Conv2D):
+                    layer.convolution_op = widen_backward(layer.convolution_op)
         if self.fault == "dropout_left_on":
             dense = self.model.get_layer("dense")
             compute = dense.call
@@ -45,7 +78,13 @@ class PlantedKeras(Planted, TensorflowMirrored):
             self.model.get_layer("image_keys")._count_steps = lambda: 0
 
     def _compute_gradients(self, images, labels):
+        layers = list(self.model._flatten_layers())
+        policies = [layer.dtype_policy for layer in layers]
+        for layer in layers if self.fault == "trained_in_float32" else []:
+            layer.dtype_policy = "float32"
         loss, gradients = super()._compute_gradients(images, labels)
+        for layer, policy in zip(layers, policies, strict=True):
+            layer.dtype_policy = policy
         is_alone = {"not_averaged": lambda _: True, "one_layer_not_averaged": lambda name: name == "bias"}
         if self.fault in is_alone:
             # The strategy adds the gradients of all replicas: they are those of the first replica then.
@@ -74,6 +113,8 @@ class PlantedKeras(Planted, TensorflowMirrored):
         arrays = [variable for variable in variables if variable.path.endswith(("moving_mean", "moving_variance"))]
         if kind == "moments":
             arrays = self.optimizer.momentums
+        if kind == "weights":
+            arrays = self.model.trainable_variables
         for variable in arrays:
             for replica in self.strategy.experimental_local_results(variable.value):
                 replica.assign(tf.cast(tf.cast(replica, tf.bfloat16), tf.float32))

@@ -91,6 +91,8 @@ class PlantedTorch(Planted, PytorchDdp):
         arrays = [buffer for name, buffer in buffers if name.endswith(("running_mean", "running_var"))]
         if kind == "moments":
             arrays = [value for state in self.optimizer.state.values() for value in state.values() if value is not None]
+        if kind == "weights":
+            arrays = list(self.model.parameters())
         for array in arrays:
             array.copy_(array.bfloat16().float())
 

@@ -60,6 +60,7 @@ FAULTS_OF_PLAIN_SGD = {
 }
 """Planted in every family, in a task with plain sgd."""
 FAULTS_OF_NUMBERS = {
+    "weights_in_bf16": Fault("numbers", "weights are rounded to bf16 after each step"),
     "moments_in_bf16": Fault("numbers", "the optimizer's moments are rounded to bf16"),
     "statistics_in_bf16": Fault("numbers", "running statistics are rounded to bf16"),
     "loss_in_bf16": Fault("numbers", "the loss is rounded to bf16"),

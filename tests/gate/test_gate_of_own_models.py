@@ -9,9 +9,10 @@ import pytest
 
 from gate.observing import CELL, DEFAULTS, DEVICES, NUM_CLASSES, SHAPE, Observer, names_of
 from howmanygpus.gate.judge import OwnComparison, judge
+from howmanygpus.gate.page import render_page, tabulate
 from howmanygpus.registry import FRAMEWORKS
 from kept import keep
-from project import ROOT
+from project import FAKES, ROOT
 
 FILES = {"torch": "pytorch_net", "keras": "keras_net", "flax": "flax_net"}
 ENVIRONMENTS = {"torch": "pytorch-cpu", "keras": "tensorflow-cpu", "flax": "jax-cpu"}
@@ -25,15 +26,16 @@ CASES = {
 }
 """What differs from the usual, on two devices."""
 OPTIONS = {"width": 4, "depth": 1}
-EXAMPLES = ROOT / "examples" / "model"
+EXAMPLES, STILL, DROPPING = ROOT / "examples" / "model", FAKES / "still_nets", FAKES / "dropping_nets"
 
 
 class OwnObserver(Observer):
-    """Observes the examples, whose code is part of what observations are kept by; a cell's `model_file` is one."""
+    """Observes the examples and fakes. Their code is part of what observations are kept by; `model_file` is one."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        text = "".join((EXAMPLES / f"{file}.py").read_text() for file in FILES.values())
+        files = sorted(path for folder in (EXAMPLES, STILL, DROPPING) for path in folder.glob("*.py"))
+        text = "".join(path.read_text() for path in files)
         self._code, self._observing = self._code + text, self._observing + text
 
     def task(self, cell: dict) -> Path:
@@ -55,7 +57,9 @@ class OwnObserver(Observer):
             words += ["--variation", CELL["variation"], *DEFAULTS, *DEVICES]
             self._run(ENVIRONMENTS[family], words, folder)
 
-        return keep(f"own-task-{family}-{batchnorm}", [self._code], self.scratch, make)
+        return keep(
+            f"own-task-{Path(cell['model_file']).parent.name}-{family}-{batchnorm}", [self._code], self.scratch, make
+        )
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +71,13 @@ def own_gate(environment_python, scratch):
 def judge_own(own_gate):
     """A function from a framework and a precision to the verdict, with what one start did in all precisions."""
 
-    def get(framework: str, precision: str) -> dict:
+    def get(framework: str, precision: str, models: Path = EXAMPLES) -> dict:
         family = FRAMEWORKS[framework].family
-        file = EXAMPLES / f"{FILES[family]}.py"
+        file = models / f"{FILES[family]}.py"
         cell = {"model": FILES[family], "model_file": str(file), "model_options": OPTIONS, "family": family}
         cell |= CASES[framework]
         precisions = [name for name in ("fp32", "fp16") if name in FRAMEWORKS[framework].precisions["cpu"]]
-        cells = {name: cell | {"precision": name} for name in precisions}
+        cells = {name: cell | {"precision": name} for name in precisions if models == EXAMPLES or name == precision}
         folder = own_gate.observe(names_of(framework), FRAMEWORKS[framework].environments["cpu"], cells, 2)
         return judge({(2, 1): folder / precision}, own_gate.task(cell), None, OwnComparison)
 
@@ -87,6 +91,7 @@ def test_two_devices_match_one(framework, judge_own):
     checks = {row["check"] for row in verdict["checks"]}
     assert {"losses", "gradients", "updates_sgd", "updates_own", "replicas"} <= checks
     assert ("statistics" in checks) == (CASES[framework].get("batchnorm") == "synchronized")
+    assert bool(verdict["not_compared"]) == ("evaluation_after" not in checks)
 
 
 @pytest.mark.parametrize("framework", [name for name in CASES if "fp16" in FRAMEWORKS[name].precisions["cpu"]])
@@ -96,3 +101,19 @@ def test_they_do_so_in_fp16_and_skip_no_step(framework, judge_own):
     direction = next(row for row in verdict["checks"] if row["check"] == "direction")
     assert direction["value"] > 1e-9, "the framework computed in float32"
     assert "skipped" in {row["check"] for row in verdict["checks"]}
+
+
+@pytest.mark.parametrize("framework", ["pytorch_ddp", "keras_mirrored", "jax_sharding"])
+def test_arrays_that_do_not_move_are_not_taken_for_rounded_ones(framework, judge_own):
+    """A closed branch, scales of ones without gradients and, in PyTorch, a frozen parameter."""
+    verdict = judge_own(framework, "fp32", STILL)
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+
+
+def test_a_verdict_and_its_page_say_that_training_with_random_numbers_was_not_compared(judge_own):
+    verdict = judge_own("pytorch_ddp", "fp32", DROPPING)
+    assert verdict["status"] == "passed"
+    (said,) = verdict["not_compared"]
+    assert said.startswith("training")
+    cell = CELL | {"framework": "pytorch_ddp", "model": "net", "task": "one"}
+    assert said in render_page(tabulate([verdict | cell]))

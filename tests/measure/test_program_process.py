@@ -13,9 +13,11 @@ import pytest
 from howmanygpus.measure.host.processes import DEVICE_CORES_VARIABLE
 from howmanygpus.measure.program import process, watching
 from howmanygpus.measure.program.process import run
+from howmanygpus.measure.program.reports import NUMBER_FORM
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.measure.program.watching import Watcher
 from howmanygpus.measure.records import AttemptFolder
+from messages import says
 from project import ROOT
 
 OUTCOME = '{"status": "unsupported", "reason": "no such card"}'
@@ -120,6 +122,43 @@ def test_other_processes_stay_until_the_first_has_looked_at_them(tmp_path):
             second.wait(timeout=1.0)
         attempt.outcome.write_text("{}")
         assert second.wait(timeout=30) == 0
+
+
+def follow_output(tmp_path, patterns: list[str], lines: list[str]) -> Watcher:
+    spec = make_spec("true")
+    spec.program["report"] = patterns
+    watcher = Watcher(spec, AttemptFolder(tmp_path), time.time(), None)
+    for line in lines:
+        watcher.handle_output_line(line)
+    watcher.close()
+    return watcher
+
+
+PATTERN = r"^step (?P<step>\d+): loss (?P<loss>[0-9.]+), \d+ tokens"
+
+
+@pytest.mark.parametrize("text", ["nan", "-nan", "inf", "2.0e-05", "-0.12"])
+def test_an_expression_that_stops_at_a_number_is_named(tmp_path, text):
+    """The steps after it would be taken for an evaluation, and the run for completed."""
+    watcher = follow_output(tmp_path, [PATTERN], ["step 1: loss 2.0, 8 tokens", f"step 2: loss {text}, 16 tokens"])
+    assert watcher.progress.steps == 1 and says(watcher.error, f"step 2: loss {text}", NUMBER_FORM)
+
+
+def test_lines_of_other_ranks_and_of_another_form_are_not_missed(tmp_path):
+    lines = ["[0] step 1: loss 2.0", "[1] step 1: loss nan and more", "[1] step 1: loss 2.0", "[0] step 2: loss 1.9"]
+    watcher = follow_output(tmp_path, [r"\[0\] step (?P<step>\d+): loss (?P<loss>[0-9.]+)"], lines)
+    assert (watcher.progress.steps, watcher.error) == (2, "")
+
+
+def test_a_program_that_ends_before_the_steps_that_it_announces_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+    spec = make_spec("echo step 1 of 3; echo step 2 of 3 || true")
+    spec.program["report"] = [r"step (?P<step>\d+) of"]
+    attempt = AttemptFolder(tmp_path)
+    assert run(spec, attempt, time.time()) == 0
+    outcome = json.loads(attempt.outcome.read_text())
+    assert (outcome["status"], outcome["missing_steps"]) == ("completed", 1)
+    assert says(outcome["reason"], "step 2 of 3")
 
 
 STEPS = [f"""echo '{{{{"step": {step}}}}}' >> $HOWMANYGPUS_REPORT""" for step in (0, 2, 4)]

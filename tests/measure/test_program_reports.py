@@ -3,15 +3,17 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 
 import pytest
 
 from howmanygpus.measure.program.command import build_shell, fill_command
-from howmanygpus.measure.program.process import OUT_OF_MEMORY, describe_failure, read_lines
+from howmanygpus.measure.program.ending import Ending
+from howmanygpus.measure.program.process import read_lines
 from howmanygpus.measure.program.progress import Progress
-from howmanygpus.measure.program.reports import ReportError, match_output, parse_json
+from howmanygpus.measure.program.reports import NUMBER_FORM, ReportError, match_output, parse_json
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.report.tables.runs import describe_rates, describe_timing
 from messages import says
@@ -104,15 +106,8 @@ def test_without_a_report_of_step_0_start_and_first_step_are_unknown():
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([{"step": 5, "time": 101}, {"step": 5, "time": 102}], "step 5 was reported after step 5"),
-        (
-            [{"step": 5, "epoch": 1, "time": 101}, {"step": 5, "epoch": 1, "time": 102}],
-            "step 5 was reported after step 5",
-        ),
-        (
-            [{"step": 5, "epoch": 1, "time": 101}, {"step": 0, "epoch": 2, "time": 102}],
-            "step 0 was reported after step 5",
-        ),
+        ([{"step": 5, "time": 101}, {"step": 1, "time": 102}], "counted anew"),
+        ([{"step": 5, "time": 101}, {"step": 4, "time": 102}], "--local-ranks-filter 0"),
         ([{"step": 5, "time": 99}], "before the start or an earlier report"),
         (
             [{"step": 5, "samples": 9, "time": 101}, {"step": 6, "samples": 8, "time": 102}],
@@ -155,16 +150,165 @@ def test_placeholders_are_filled_and_values_are_quoted():
 def test_modules_are_loaded_by_a_login_shell_and_a_container_gets_the_whole_command():
     spec = ProgramSpec(**SPEC.to_dict() | {"program": PROGRAM | {"modules": ["cuda/12"], "container": "my image.sif"}})
     shell, option, script = build_shell(spec, "train 'a b' && echo done")
-    assert (shell, option) == ("bash", "-lc") and script.startswith("module load cuda/12 || exit 1\napptainer exec")
-    assert """'my image.sif' bash -c 'train '"'"'a b'"'"' && echo done'""" in script
+    assert (shell, option) == ("bash", "-lc") and script.startswith("module load cuda/12 || exit 1\n")
+    assert "'my image.sif' bash -c " in script
+    assert shlex.split(script)[-1].splitlines()[-1] == "train 'a b' && echo done"
+
+
+def read_ending(*lines: str, reports: tuple[int, ...] = ()) -> Ending:
+    """Take lines of output. reports: number of reports that were read before each line; none if it is not given."""
+    ending = Ending()
+    for position, line in enumerate(lines):
+        ending.add(line, reports[position] if reports else 0)
+    return ending
 
 
 def test_the_end_of_the_output_says_how_a_program_failed():
-    assert says(
-        describe_failure(1, ["Traceback", "ValueError: no"]).splitlines()[-1], "exit status 1", "ValueError: no"
-    )
-    assert says(describe_failure(-9, []), "SIGKILL") and describe_failure(-9, []) == describe_failure(137, [])
-    assert OUT_OF_MEMORY.search("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB")
+    said = read_ending("Traceback", "ValueError: no").describe(1)
+    assert says(said.splitlines()[-1], "exit status 1", "ValueError: no")
+    assert says(Ending().describe(-9), "SIGKILL") and Ending().describe(-9) == Ending().describe(137)
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (["CUDA kernel errors might be asynchronously reported at some other API call."], "KeyError: 'lr'"),
+        (["frame #3: c10d::ProcessGroupNCCL::watchdogHandler() + 0x1a"], "KeyError: 'lr'"),
+        (["torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ", "=" * 60], "KeyError: 'lr'"),
+        (["[rank1]: torch.distributed.DistBackendError: NCCL error: remote process exited"], "KeyError: 'lr'"),
+        (["[1,0]<stderr>:ValueError: second"], "ValueError: second"),
+    ],
+)
+def test_the_reason_is_the_last_exception_that_is_no_consequence(after, expected):
+    last = read_ending("Traceback (most recent call last):", "[rank3]: KeyError: 'lr'", *after).describe(1)
+    assert last.splitlines()[-1].endswith(expected)
+
+
+MEMORY = "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        MEMORY,
+        "RuntimeError: CUDA error: out of memory",
+        "torch.AcceleratorError: CUDA error: out of memory",
+        "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+        "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "mxnet.base.MXNetError: pooled_storage_manager.h:161: cudaMalloc retry failed: out of memory",
+        "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,388,608 bytes",
+        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9 bytes.",
+    ],
+)
+def test_exhausted_memory_of_a_device_is_found_far_before_the_end(line):
+    frames = [f"frame #{number}: c10d::ProcessGroupNCCL" for number in range(200)]
+    assert read_ending(line, *frames).memory == line
+    assert read_ending(line, "[rank1]: torch.distributed.DistBackendError: NCCL error", *frames).memory == line
+
+
+def test_exhausted_memory_of_the_host_is_none_of_a_device():
+    assert not read_ending("numpy._core._exceptions._ArrayMemoryError: Unable to allocate 149. GiB").memory
+
+
+def test_a_program_that_survived_a_failed_allocation_failed_of_something_else():
+    handled = f"batch 64: {MEMORY}, trying 32"
+    assert not read_ending(handled, "step 5", "step 6", "Killed", reports=(0, 1, 2, 3)).memory
+    assert not read_ending(handled, "Traceback", "KeyError: 'lr'").memory
+    chained = "The above exception was the direct cause of the following exception:"
+    assert read_ending(MEMORY, chained, "Traceback", "RuntimeError: the training failed").memory == MEMORY
+
+
+NUMBERS_OF_LOSS = {"nan": "nan", "-nan": "nan", "inf": "inf", "-0.12": "-0.12", "2.0e-05": "2e-05", ".5": "0.5"}
+
+
+@pytest.mark.parametrize("text", NUMBERS_OF_LOSS)
+def test_the_documented_form_takes_every_number(text):
+    pattern = re.compile(rf"loss (?P<loss>{NUMBER_FORM}), (?P<samples>\d+) tokens|step (?P<step>\d+)")
+    (report,) = match_output([pattern], f"loss {text}, 64 tokens", 0.0)
+    assert str(report.loss) == NUMBERS_OF_LOSS[text] and report.samples == 64
+
+
+@pytest.mark.parametrize("text", ["2.00e-05", "0,91"])
+def test_a_number_that_is_taken_in_part_is_refused(text):
+    with pytest.raises(ReportError, match=re.escape(NUMBER_FORM)):
+        match_output([re.compile(r"step (?P<step>\d+): loss (?P<loss>[0-9.]+)")], f"step 3: loss {text}", 0.0)
+
+
+def test_numbers_that_end_a_clause_or_stand_in_a_list_are_whole():
+    pattern = re.compile(r"(?P<epoch>\d+),(?P<step>\d+),(?P<loss>[0-9.]+)")
+    for line in ("1,20,0.5", "1,20,0.5.", "1,20,0.5, done"):
+        (report,) = match_output([pattern], line, 0.0)
+        assert (report.epoch, report.step, report.loss) == (1, 20, 0.5)
+
+
+def test_a_decimal_comma_is_no_thousands_separator():
+    pattern = re.compile(r"step (?P<step>\S+) loss (?P<loss>\S+)")
+    assert match_output([pattern], "step 1,024 loss 0.5", 0.0)[0].step == 1024
+    with pytest.raises(ReportError, match="decimal point"):
+        match_output([pattern], "step 1,024 loss 0,5000", 0.0)
+
+
+TQDM = r"Epoch (?P<epoch>\d+): .* (?P<step>\d+)/\d+ \["
+KERAS = [r"^Epoch (?P<epoch>\d+)/", r"^\s*(?P<step>\d+)/\d+ ", r"val_accuracy: (?P<accuracy>[-+.\w]+)"]
+BARS = {
+    "tqdm": (
+        [TQDM],
+        [f"Epoch {epoch}: 50%|██ | {step}/4 [00:01" for epoch in (1, 2) for step in (0, 1, 2, 2, 3, 4, 4)],
+    ),
+    "keras": (
+        KERAS,
+        [
+            line
+            for epoch in (1, 2)
+            for line in (
+                f"Epoch {epoch}/2",
+                *(f"\x1b[1m{step}/4\x1b[0m ━━━ 1s 9ms/step - loss: 0.5" for step in (1, 2, 2, 3, 4, 4)),
+                "4/4 ━━━ 2s 9ms/step - loss: 0.5 - val_accuracy: 0.9",
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("bar", BARS)
+def test_progress_bars_are_read(bar):
+    """They draw a step several times, and begin anew in each epoch."""
+    patterns, lines = BARS[bar]
+    events: list[dict] = []
+    progress = Progress(2, 64, 100.0, events.append)
+    for number, line in enumerate(lines):
+        for report in match_output([re.compile(text) for text in patterns], line, 101.0 + number):
+            progress.add(report)
+    assert (progress.steps, progress.missing_steps) == (8, 0)
+    assert [event["num_steps"] for event in events if event["event"] == "window"] == [1] * 8
+    assert [event["epoch"] for event in events if event["event"] == "evaluation"] == ([1, 2] if bar == "keras" else [])
+
+
+@pytest.mark.parametrize(("last", "missing"), [(40, 0), (30, 15), (45, 0)])
+def test_steps_are_missing_if_a_further_report_was_due(last, missing):
+    progress = Progress(2, 64, 100.0, lambda event: None)
+    for step in (*range(10, last, 10), last):
+        (report,) = match_output([re.compile(r"step (?P<step>\d+)")], f"step {step}/45", 100.0 + step)
+        progress.add(report)
+    assert progress.missing_steps == missing
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("false | tee log", 1),
+        ("false; echo finished", 1),
+        ("(exit 3) 2>&1 | cat; echo finished", 3),
+        ("true | cat && echo finished", 0),
+        ("if ! false; then echo no; fi", 0),
+    ],
+)
+@pytest.mark.parametrize("modules", [[], ["cuda"]])
+def test_a_failure_inside_a_command_is_that_of_the_command(tmp_path, command, status, modules):
+    spec = ProgramSpec(**SPEC.to_dict() | {"program": PROGRAM | {"modules": modules}})
+    shell, option, script = build_shell(spec, command)
+    ended = subprocess.run([shell, option, f"module() {{ :; }}\n{script}"], cwd=tmp_path, capture_output=True)
+    assert ended.returncode == status
 
 
 def test_a_line_counts_when_its_carriage_return_arrives():

@@ -133,7 +133,17 @@ PNG_ODDITIES = {
     "a private chunk": lambda data: data[:33] + chunk(b"prVt", b"private") + data[33:],
     "a damaged colour profile": lambda data: data[:33] + chunk(b"iCCP", b"x\0\0no zlib") + data[33:],
     "a damaged text": lambda data: data[:33] + chunk(b"zTXt", b"x\0\0no zlib") + data[33:],
+    "a long text": lambda data: data[:33] + chunk(b"zTXt", b"x\0\0" + zlib.compress(bytes(2**21))) + data[33:],
+    "a large profile": lambda data: data[:33] + chunk(b"iCCP", b"x\0\0" + zlib.compress(bytes(2**21))) + data[33:],
+    "texts before the end": lambda data: data[:-12] + 70 * chunk(b"tEXt", b"x\0" + b"y" * 2**20) + data[-12:],
 }
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("oddity", [name for name in PNG_ODDITIES if "EXIF" not in name])
+def test_a_png_that_pillow_alone_reads_may_have_them_too(oddity, library):
+    opaque = np.dstack([GRAY] * 3 + [np.full_like(GRAY, 255)])
+    assert np.array_equal(decode(PNG_ODDITIES[oddity](encode(opaque)), 3, library)[..., 0], GRAY)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -189,10 +189,18 @@ def test_the_answer_names_data_devices_nodes_and_dates():
 def test_runs_whose_losses_leave_the_others_did_other_work():
     near, far = ({"trajectory": value, "trajectory_limit": 1e-3} for value in (1e-5, 1e-2))
     facts = make_facts({"framework": "a"} | near)
-    assert facts["details"]["trajectories"] == {"num_compared": 1, "num_apart": 0, "frameworks": []}
+    known = {"num_compared": 1, "num_apart": 0, "frameworks": [], "unstable_after_step": None}
+    assert facts["details"]["trajectories"] == known and not find_doubt(facts, "unstable_training")
     assert not find_doubt(facts, "unequal_work")
     facts = make_facts({"framework": "a"} | near, {"framework": "b"} | far)
     assert says(find_doubt(facts, "unequal_work"), "more than rounding explains in 1 of 2 runs (b)", "not do the same")
+
+
+def test_an_unstable_training_is_said_with_its_last_compared_step_and_not_accused():
+    near = {"trajectory": 1e-7, "trajectory_limit": 1e-5}
+    facts = make_facts({"framework": "a", "unstable_after_step": 10} | near, {"framework": "b"} | near)
+    assert says(find_doubt(facts, "unstable_training"), "after step 10", "lr_warmup_epochs")
+    assert not find_doubt(facts, "unequal_work")
 
 
 def test_a_guess_by_frequency_has_the_accuracy_of_the_majority_class_and_the_loss_of_the_frequencies():
@@ -203,9 +211,23 @@ def test_a_guess_by_frequency_has_the_accuracy_of_the_majority_class_and_the_los
     assert loss[3] == float("inf")
 
 
+PROGRAM = {"framework": "mine", "model": "mine", "dataset": "own_data", "input": "program", "quality": None}
+
+
+@pytest.mark.parametrize(
+    ("second", "counts"),
+    [({}, None), ({"missing_steps": 40}, (1, 0)), ({"images_seen": 500}, (0, 1)), ({"images_seen": 999}, None)],
+)
+def test_a_program_that_ended_early_is_a_doubt(second, counts):
+    """The shell's status may hide a crash."""
+    row = PROGRAM | {"images_seen": 1000, "missing_steps": 0}
+    (decision,) = make_facts(row | {"repeat": 1}, row | {"repeat": 2} | second)["decisions"]
+    facts = [each["facts"] for each in decision["doubts"] if each["kind"] == "unequal_ends"]
+    assert facts == ([{"num_short": counts[0], "num_unequal": counts[1]}] if counts else [])
+
+
 def test_the_answer_of_a_program_speaks_of_what_it_counts_and_says_what_is_not_measured():
-    program = {"framework": "mine", "model": "mine", "dataset": "own_data", "input": "program", "quality": None}
-    program |= {"unit": "tokens"}
+    program = PROGRAM | {"unit": "tokens"}
     rows = [program | {"num_gpus": count, "images_per_s": 80.0 * count} for count in (1, 2)]
     runs, evaluations = make_runs(*rows)
     times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": []})
@@ -245,7 +267,7 @@ EVERYTHING = {
     "stale": {"code": 1},
     "health": {"n1: hot": 2},
     "outliers": [PLACE | {"per_device_batch_size": 8, "repeat": 2, "distance": -0.3, "run_dir": "r"}],
-    "trajectories": {"num_compared": 9, "num_apart": 1, "frameworks": ["a"]},
+    "trajectories": {"num_compared": 9, "num_apart": 1, "frameworks": ["a"], "unstable_after_step": 10},
     "grid": {
         **{"probes_of": None, "is_cut": True, "repeats_ended": {"precision": 1, "limit": 2, "no_rate": 3}},
         "left_out": [{"status": "not_run", "reason": "below 0.5", "num_runs": 1}] * 13,
@@ -302,3 +324,79 @@ def test_every_section_is_written_and_long_lists_are_counted(suffix):
         assert said in words, (said, text)
     assert ("\nTo run it: sbatch results/tables/s/run.sbatch\n" in text) == (suffix == "txt")
     assert "\n\n\n" not in text and (suffix == "md" or max(map(len, text.splitlines())) <= 100)
+
+
+def test_a_mean_that_misses_the_guess_by_rounding_is_no_better_than_it():
+    """The mean of three times 0.1 is above 0.1 by 1e-17."""
+    rows = [{"framework": "a", "quality": 0.1, "repeat": repeat, "seed": repeat} for repeat in (1, 2, 3)]
+    assert find_doubt(make_facts(*rows), "no_better_than_a_guess")
+
+
+@pytest.mark.parametrize(("quality", "is_said"), [(0.1004, True), (0.101, False)])
+def test_less_than_half_a_test_image_is_no_better_than_a_guess(quality, is_said):
+    row = {"framework": "a", "quality": quality, "num_evaluated": 1000}
+    assert bool(find_doubt(make_facts(row), "no_better_than_a_guess")) == is_said
+
+
+def test_a_difference_that_exceeds_the_margin_by_rounding_is_within_it():
+    """0.91 - 0.9 is above the default margin of 0.01 by 1e-17."""
+    facts = make_facts({"framework": "a", "quality": 0.91}, {"framework": "b", "quality": 0.9}, thresholds=(0.9,))
+    assert not find_doubt(facts, "unequal_quality")
+
+
+OTHER = {"framework_version": "torch 2.2.0 numpy 1.26.4"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (OTHER, "a (torch 2.1.0 and 2.2.0)"),
+        ({"python_version": "3.12.1"}, "a (Python 3.11.9 and 3.12.1)"),
+        ({"driver_version": "560.1"}, "a (driver 550.2 and 560.1)"),
+    ],
+)
+@pytest.mark.parametrize("num_gpus", [1, 2])
+def test_runs_of_one_framework_with_different_versions_are_doubted(changes, said, num_gpus):
+    same = {"framework": "a", "framework_version": "torch 2.1.0 numpy 1.26.4"}
+    same |= {"python_version": "3.11.9", "driver_version": "550.2"}
+    rows = [same | {"repeat": repeat, "seed": repeat} for repeat in (1, 2)]
+    facts = make_facts(*rows, same | changes | {"repeat": 3, "seed": 3, "num_gpus": num_gpus})
+    (doubt,) = [each for each in facts["decisions"][0]["doubts"] if each["kind"] == "mixed_versions"]
+    assert said in doubt["text"]
+    assert doubt["facts"]["num_mixed"] == (1 if num_gpus == 1 else 0)
+    assert doubt["run_next"][0].endswith("--status completed --study s")
+
+
+def test_other_frameworks_and_variants_may_have_other_versions():
+    versions = {"a": "torch 2.1.0", "b": "torch 2.2.0"}
+    rows = [{"framework": name, "framework_version": version} for name, version in versions.items()]
+    assert not find_doubt(make_facts(*rows, rows[0] | {"variant": "other"} | OTHER), "mixed_versions")
+
+
+def reach(framework, missed, reached, step_s=5.0, **changes):
+    """Make three repeats with two evaluations, the first of which misses or meets the target of 0.9."""
+    same = {"framework": framework, "quality": missed, "then": reached, "train_s": step_s} | changes
+    return [same | {"repeat": repeat, "seed": repeat} for repeat in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_a_target_between_two_evaluations_is_no_difference_in_speed(repeats):
+    """0.901 meets the target after 5 s, and 0.899 misses it until 10 s."""
+    rows = [*reach("a", 0.901, 0.93)[:repeats], *reach("b", 0.899, 0.93)[:repeats]]
+    facts = make_facts(*rows)
+    (decision,) = facts["decisions"]
+    other = decision["alternatives"][0]
+    assert other["is_tied"] and other["times_faster"]["high"] == pytest.approx(1.0)
+    assert says(find_doubt(facts, "coarse_evaluations"), "b batch 8", "eval_every_epochs")
+
+
+def test_more_devices_are_not_recommended_for_a_gain_between_two_evaluations():
+    rows = [*reach("a", 0.899, 0.93), *reach("a", 0.901, 0.93, num_gpus=2)]
+    assert get_best(make_facts(*rows))["num_gpus"] == 1
+
+
+@pytest.mark.parametrize("quality", [(0.95, 0.95), (0.8, 0.95)])
+def test_targets_that_need_as_many_images_are_compared_by_the_rates(quality):
+    rows = [*reach("a", *quality), *reach("a", *quality, step_s=2.5, num_gpus=2)]
+    facts = make_facts(*rows)
+    assert get_best(facts)["num_gpus"] == 2 and not find_doubt(facts, "coarse_evaluations")

@@ -8,6 +8,7 @@ from constructed import NO_EXCHANGE, RESIDENT_INPUT, Grid, Truth, find_row, make
 from howmanygpus.measure.host.samples import COLUMNS as SAMPLES
 from howmanygpus.report.answer.details import explain_wall_time, list_causes
 from howmanygpus.report.shares import BASE, END, LOSS, UNEXPLAINED, compute_shares
+from howmanygpus.report.tables import explanations
 from howmanygpus.report.tables.explanations import can_diagnose
 
 USUAL = Grid()
@@ -430,3 +431,62 @@ def test_a_loss_that_repeats_do_not_tell_is_not_called_nothing(tmp_path):
 def test_a_process_that_is_slow_everywhere_is_no_remedy_for_a_loss_that_is_not_there(tmp_path):
     row = explain(tmp_path, Truth(noise=0.005, slow={0: 1.4}))
     assert "loses nothing measurable" in row["sentence"] and pd.isna(row["remedy"])
+
+
+def test_waiting_for_whoever_is_slow_in_a_step_is_no_exchange(tmp_path):
+    """Another process is slow in each step. Alone, all of them are equally fast."""
+    row = explain(tmp_path, Truth(noise=0.005, straggle=1.6))
+    assert row["causes"] == "waiting" and pd.isna(row["exchange_frac"])
+    assert "waiting for whoever is slow in a step" in row["sentence"] and "exchange (" not in row["sentence"]
+    assert "larger batch" not in row["remedy"]
+
+
+def test_exchange_beside_little_scatter_stays_exchange(tmp_path):
+    row = explain(tmp_path, Truth(noise=0.005, straggle=1.03, exchange_s=lambda run: 0.016))
+    assert row["causes"] == "exchange" and "larger batch" in row["remedy"]
+
+
+@pytest.mark.parametrize("repeats", [1, 5])
+def test_a_slow_node_is_named_instead_of_one_of_its_processes(tmp_path, repeats):
+    grid = Grid(nodes=lambda count: (2,) if count == 8 else (1,), repeats=repeats)
+    row = explain(tmp_path, Truth(noise=0.01, slow={4: 1.31, 5: 1.3, 6: 1.29, 7: 1.3}), grid)
+    assert row["causes"] == "imbalance" and row["slow_process"] == "all@n2"
+    assert "a slow node (n2 takes" in row["sentence"] and "rank" not in row["sentence"]
+    assert row["remedy"] == "another node in place of n2"
+
+
+def test_two_slow_processes_of_a_node_of_four_are_no_slow_node(tmp_path):
+    grid = Grid(nodes=lambda count: (2,) if count == 8 else (1,))
+    row = explain(tmp_path, Truth(noise=0.01, slow={4: 1.3, 5: 1.31}), grid)
+    assert row["slow_process"] == "5@n2"
+
+
+def test_a_slow_baseline_is_not_called_less_input(tmp_path):
+    """The runs on one device are slow, but not those with resident input, and they wait for no batch."""
+    truth = Truth(
+        noise=0.005,
+        factor=lambda run: 1.3 if run.num_gpus == 1 and run.control != RESIDENT_INPUT else 1.0,
+        exchange_s=lambda run: 0.016,
+    )
+    row = explain(tmp_path, truth)
+    assert "input" not in str(row["causes"]) and "input (less than" not in row["sentence"]
+    assert "The baseline, 1 device, takes 30 % longer than with resident input" in row["sentence"]
+    assert row["remedy"] == "repeat the runs of the baseline"
+
+
+def test_less_input_is_named_if_the_baseline_waited_for_batches(tmp_path):
+    truth = Truth(noise=0.005, worker_s=lambda run: 0.0014 if run.num_gpus == 1 else 0.0, exchange_s=lambda run: 0.016)
+    row = explain(tmp_path, truth)
+    assert "input (less than at the baseline)" in row["sentence"]
+
+
+@pytest.mark.parametrize(("allreduce_s", "cause"), [(0.02, "exchange"), (0.0005, "waiting")])
+def test_exchange_and_waiting_that_are_not_told_apart_have_no_remedy(tmp_path, allreduce_s, cause):
+    """The all-reduce alone explains the loss too, or it does not."""
+    tables = make_tables(tmp_path, Truth(noise=0.005, straggle=1.6), USUAL)
+    tables["ceilings"].loc[tables["ceilings"]["num_gpus"] == 8, "allreduce_s"] = allreduce_s
+    names = ("runs", "scaling", "run_phases", "ceilings", "utilisation")
+    plan = {"config": {"diagnose": True, "variants": {"base": {}}}}
+    row = find_row({"explanations": explanations.tabulate(plan, **{name: tables[name] for name in names})}, 8)
+    assert row["causes"] == cause and ("do not tell apart" in row["sentence"]) == (cause == "exchange")
+    assert pd.isna(row["remedy"]) == (cause == "exchange")

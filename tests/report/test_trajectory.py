@@ -45,7 +45,7 @@ def judge(*runs, steps=STEPS):
         rows += [identity | {"last_step": step, "loss": loss} for step, loss in zip(steps, losses, strict=True)]
     losses = add_differences(pd.DataFrame(rows), FIXED | {"runs": planned}, set(identities))
     found = summarize_trajectories(losses)
-    missing = {"trajectory": None, "trajectory_limit": None}
+    missing = {"trajectory": None, "trajectory_limit": None, "unstable_after_step": None}
     return pd.DataFrame([found.get(identity, missing) for identity in identities])
 
 
@@ -187,3 +187,69 @@ def test_gradients_that_are_not_averaged_are_found_and_rounding_is_not(measured,
     assert not has_unexplained_losses(judge(*runs, steps=MEASURED_STEPS)).any()
     judged = has_unexplained_losses(judge(*runs, ({"framework": "pytorch_ddp"}, faulty), steps=MEASURED_STEPS))
     assert judged.tolist() == [False] * len(runs) + [True]
+
+
+UNSTABLE_STEPS = (1, 10, 50)
+UNSTABLE = {"stock": (5.546091, 12.9, 3.1), "best": (5.546093, 13.6, 11.3)}
+"""Losses of two variants of pytorch_ddp in a network whose learning rate is too high without a warm-up."""
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16", "fp16"])
+def test_an_unstable_training_is_not_compared_where_rounding_parts_its_losses(precision, repeats):
+    same = {"framework": "pytorch_ddp", "precision": precision}
+    runs = [
+        (same | {"variant": name, "repeat": number, "seed": number}, losses)
+        for number in range(1, repeats + 1)
+        for name, losses in UNSTABLE.items()
+    ]
+    judged = judge(*runs, steps=UNSTABLE_STEPS)
+    assert not has_unexplained_losses(judged).any()
+    assert judged["unstable_after_step"].tolist() == [1] * len(runs)
+    assert judged["trajectory"].max() < 1e-6, "the first window still counts"
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_an_unstable_training_is_accused_by_its_first_steps(step):
+    """No rounding grows to a quarter within two steps."""
+    wrong = [loss * (1.7 if position >= step else 1) for position, loss in enumerate((5.5, 6.0, 12.0))]
+    pair = [({"framework": "a"}, (5.5, 6.0, 12.0)), ({"framework": "b"}, wrong)]
+    assert has_unexplained_losses(judge(*pair, steps=(1, 2, 10))).all()
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+@pytest.mark.parametrize(
+    "faulty",
+    [
+        pytest.param((2.5, 3.9, 6.1, 9.0), id="ten times the rate"),
+        pytest.param((2.5, 2.5, 2.5, 2.5), id="no learning"),
+        pytest.param((2.5, 2.3, 1.9, 0.9), id="four times the batch"),
+    ],
+)
+def test_a_fault_that_makes_one_run_unstable_is_found(faulty, repeats):
+    """The calmest run of the same work says whether the training is unstable."""
+    runs = []
+    for number in range(1, repeats + 1):
+        same = {"repeat": number, "seed": number}
+        runs += [({"framework": "a"} | same, (2.5, 2.2, 1.6, 0.4)), ({"framework": "b"} | same, faulty)]
+    judged = judge(*runs, steps=(1, 10, 30, 50))
+    assert has_unexplained_losses(judged).all() and judged["unstable_after_step"].isna().all()
+
+
+GROWING_STEPS = (1, 2, 3, 4, 5, 6, 7, 8)
+CALM = (2.5, 2.4, 2.3, 2.2, 2.1, 2.0, 1.9, 1.8)
+
+
+@pytest.mark.parametrize(
+    ("differences", "is_accused"),
+    [
+        pytest.param((1e-7, 1e-6, 1.2e-5, 9e-5, 1e-3, 8e-3, 0.08, 0.7), False, id="rounding"),
+        pytest.param((1e-7, 2e-2, 5e-2, 0.1, 0.2, 0.3, 0.5, 0.7), True, id="rate"),
+        pytest.param((1e-7, 1e-5, 3e-5, 6e-5, 1e-4, 1.5e-4, 2e-4, 0.7), True, id="rate in a warm-up"),
+        pytest.param((1e-7, 1e-7, 2e-7, 2e-7, 2e-7, 2e-7, 3e-7, 0.7), True, id="late fault"),
+    ],
+)
+def test_steady_growth_from_rounding_is_told_from_a_fault(differences, is_accused):
+    other = [loss * (1 + difference) for loss, difference in zip(CALM, differences, strict=True)]
+    judged = judge(({"framework": "a"}, CALM), ({"framework": "b"}, other), steps=GROWING_STEPS)
+    assert has_unexplained_losses(judged).tolist() == [is_accused] * 2

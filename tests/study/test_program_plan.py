@@ -9,14 +9,16 @@ import pytest
 import yaml
 
 from howmanygpus.config.errors import ConfigError
+from howmanygpus.measure.program.reports import NUMBER_FORM
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.report.outcomes import read_unit
 from howmanygpus.report.tables import describe_table, list_tables, load_table
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
-from howmanygpus.study.program.checks import warn_about_ranks
+from howmanygpus.study.program.checks import warn_about_numbers, warn_about_ranks
 from howmanygpus.study.program.study import complete_program_spec
 from howmanygpus.study.runs import Run
+from messages import says
 from project import ROOT
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
@@ -108,6 +110,22 @@ def test_metrics_of_which_none_is_the_studys_are_a_doubt():
     ]
     assert make_plan(program={"report": [report[0], report[1].replace("acc", "accuracy")]}).find_doubts() == []
     assert make_plan(program={"report": report[:1]}).find_doubts() == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "missed"),
+    [
+        ("loss (?P<loss>[0-9.]+)", ["loss", "-0.12", "2.0e-05", "nan", "inf"]),
+        ("(?P<epoch>[0-9]+): (?P<accuracy>[0-9.]+)", ["accuracy", "2.0e-05"]),
+        (r"loss (?P<loss>(?:\d+\.\d+|nan)) at", ["loss", "inf"]),
+        (rf"loss (?P<loss>{NUMBER_FORM})", []),
+        (r"loss (?P<loss>\S+)", []),
+    ],
+)
+def test_a_group_that_does_not_take_every_number_is_a_doubt(expression, missed):
+    program = {"report": [r"step (?P<step>\d+)", expression]}
+    doubts = warn_about_numbers("studies.mine.program", program)
+    assert [says(doubt, "report[1]", *missed, NUMBER_FORM) for doubt in doubts] == [True] * bool(missed)
 
 
 def test_paths_of_a_program_may_begin_with_the_home_folder(tmp_path, monkeypatch):

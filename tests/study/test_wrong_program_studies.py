@@ -126,12 +126,7 @@ STUDIES: list[tuple[dict, str]] = [
     (
         {"program": {"report": ["step (?P<step>\\d+)", "(?P<accuracy>\\S+) at (?P<step>\\d+)"]}},
         'program.report[1]: "(?P<accuracy>\\\\S+) at (?P<step>\\\\d+)" has the metric accuracy and '
-        "no group epoch; add a group epoch, or use (?:...) for groups that are no metrics",
-    ),
-    (
-        {"program": {"report": ["step (?P<step>\\d+)", "epoch (?P<epoch>\\d+)"]}},
-        'program.report[1]: "epoch (?P<epoch>\\\\d+)" has a group epoch and no metric; add a group '
-        "named after a metric, such as (?P<accuracy>[0-9.]+), or a group step",
+        "no group epoch; add a group epoch, here or in an expression of its own, or use (?:...) for other groups",
     ),
     (
         {"program": {"report": ["epoch (?P<epoch>\\d+) accuracy (?P<accuracy>\\S+)"]}},

@@ -99,6 +99,7 @@ class Comparison:
         self.running_statistics = self.seen["sgd"].facts[0]["running_statistics"]
         self.suffix = {"mean of all devices": "mean", "first device": "first"}[self.running_statistics]
         self.rows: list[dict] = []
+        self.not_compared: list[str] = []
 
     def _add(self, check: str, value: float, tolerance: float, detail: str = "") -> None:
         # A value of nan fails, because every comparison with it is false.
@@ -306,7 +307,7 @@ def compare_wholes(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]
 def judge(
     observed: dict[tuple[int, int], Path], task: Path, strict: dict | None = None, compare_by: type = Comparison
 ) -> dict:
-    """Return the verdict on a framework.
+    """Return the verdict on a framework. Its list `not_compared` says what was not compared on some layout, and why.
 
     observed: its output folder for each layout (devices, nodes). strict: the fp32 verdict on the same code without
     compression of gradients; None if this is it. It must be `passed`, because the limits of reduced precision are too
@@ -317,14 +318,17 @@ def judge(
         return {"status": strict["status"], "reason": reason, "checks": []}
     rows: list[dict] = []
     facts: dict = {}
+    not_compared: list[str] = []
     for layout, folder in observed.items():
         if (unsupported := folder / UNSUPPORTED).exists():
             return {"status": "unsupported", "reason": json.loads(unsupported.read_text())["reason"], "checks": rows}
         comparison = compare_by(folder, task, layout)
         rows += comparison.run()
+        not_compared += comparison.not_compared
         facts = {
             "running_statistics": comparison.running_statistics,
             "versions": comparison.seen["sgd"].facts[0]["versions"],
+            "not_compared": list(dict.fromkeys(not_compared)),
         }
     failed = [row for row in rows if not row["passed"]]
     verdict = {"status": "failed" if failed else "passed", "reason": "", "checks": rows, **facts}
@@ -347,6 +351,10 @@ def describe_failure(row: dict) -> str:
 
 
 class OwnComparison(Comparison):
+    def __init__(self, folder: Path, task: Path, layout: tuple[int, int]):
+        super().__init__(folder, task, layout)
+        self.draws = json.loads((task / "reference.json").read_text())["draws_in_training"]
+
     def run(self) -> list[dict]:
         self._check_weights()
         if self.rows[-1]["passed"]:
@@ -359,6 +367,9 @@ class OwnComparison(Comparison):
                 self._check_losses()
                 self._check_changes()
                 self._check_statistics()
+            else:
+                why = "the model draws random numbers" if self.draws else "parts of a batch are normalised apart"
+                self.not_compared.append(f"training ({why})")
             self._check_evaluations()
             self._check_replicas()
         return self.rows
@@ -381,5 +392,7 @@ class OwnComparison(Comparison):
         if f"evaluations_{self.suffix}" in self.expected["sgd"]:
             super()._check_evaluations()
             return
+        if "losses" in self.expected["sgd"]:
+            self.not_compared.append("evaluation after training (each device normalises by its own images)")
         wrong = {name: count_wrong_images(seen) for name, seen in self.seen.items()}
         self._add("evaluated", sum(wrong.values()), 0, f"with {', '.join(name for name in wrong if wrong[name])}")

@@ -66,7 +66,8 @@ def measure_differences(spec: RunSpec, optimizer: str, exact: Arrays, folder: Pa
     generator, shifted = np.random.default_rng(3), folder / "shifted.safetensors"
     for name, array in weights.items():
         if is_trainable(name):
-            weights[name] = (array * (1 + OFF * generator.choice([-1, 1], array.shape))).astype(array.dtype)
+            factors = 1 + OFF * generator.choice([-1, 1], array.shape)
+            weights[name] = np.asarray(array * factors, dtype=array.dtype)
     save_file(weights, shifted)
     other = compute(RunSpec.from_dict(spec.to_dict() | {"weights_file": str(shifted)}), optimizer)
     shifted.unlink()
@@ -106,7 +107,7 @@ def write_expected(specs: dict[str, RunSpec], num_devices: int, draws: bool, mea
             arrays = filter_out(arrays, "training")
         elif is_local:
             arrays = filter_out(arrays, "state")
-        arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         save_file(arrays or {"none": np.zeros(1)}, folder / f"{optimizer}.devices{num_devices}.safetensors")
 
 

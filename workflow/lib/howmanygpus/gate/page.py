@@ -24,7 +24,8 @@ dt { font-weight: bold; margin-top: .5em; } dd { margin-left: 1.5em; }
 """
 GROUP = ("model", "task", "batchnorm", "precision", "device")
 COLUMNS = (
-    *("framework", *GROUP, "loss_on_every_device", "variant", "status", "reason", "running_statistics", "versions"),
+    *("framework", *GROUP, "loss_on_every_device", "variant", "status", "reason"),
+    *("running_statistics", "not_compared", "versions"),
     *("devices", "nodes", "check", "value", "tolerance", "passed", "detail"),
 )
 
@@ -34,6 +35,7 @@ def tabulate(verdicts: list[dict]) -> pd.DataFrame:
     rows = []
     for verdict in verdicts:
         common = {key: verdict.get(key) for key in COLUMNS if key in verdict and key != "versions"}
+        common["not_compared"] = "; ".join(verdict.get("not_compared", []))
         common["variant"] = describe_variant(verdict)
         common["versions"] = " ".join(f"{name} {version}" for name, version in verdict.get("versions", {}).items())
         rows += [common | check for check in verdict["checks"]] or [common]
@@ -84,6 +86,8 @@ def render_row(framework: str, devices: float, nodes: float, cell: pd.DataFrame,
     option = ", loss on every device" if first["loss_on_every_device"] else ""
     option += f", {escape(first['variant'])}" if first["variant"] else ""
     name = f"{escape(framework)}{option}<small>{escape(str(first['versions']))}</small>"
+    if first["status"] == "passed" and first["not_compared"]:
+        name += f"<small>passed, not compared: {escape(first['not_compared'])}</small>"
     if pd.isna(devices):
         said = escape(f"{first['status'].replace('_', ' ')}: {first['reason']}")
         kind = "failed" if first["status"] == "failed" else "none"

@@ -62,11 +62,12 @@ class ObservedLoop(TrainingLoop):
     """A training loop that records each batch's hash as it goes to the device, and the weights after the first step.
 
     first_batch: (images, targets) of this process in the first step. own_losses: loss of each step in this process,
-    before the average over all processes. numbers: formats of numbers in the last step, read before an evaluation
-    averages running statistics.
+    before the average over all processes. first_kept: the arrays that the framework keeps, after the first step, as in
+    NumberFormats. numbers: formats of numbers in the last step, read before an evaluation averages running statistics.
     """
 
     first_batch: tuple[np.ndarray, np.ndarray]
+    first_kept: dict[str, dict[str, np.ndarray]]
     numbers: NumberFormats | None = None
     _end_observation: Callable[[], NumberFormats]
 
@@ -93,6 +94,9 @@ class ObservedLoop(TrainingLoop):
         if self.steps_done == 0:
             # Before the window closes, which ends the training if the loss is not finite.
             self.first_weights = self.backend.weights()
+            kept = self.begin_observation()().kept
+            # A family's arrays may be views of what the next steps write to.
+            self.first_kept = {kind: {name: array.copy() for name, array in kept[kind].items()} for kind in kept}
         if self.steps_done == NUM_STEPS - 1:
             self.numbers = self._end_observation()
         super().after_step()
@@ -166,22 +170,31 @@ def observe_after(backend: Backend, loop: ObservedLoop) -> dict[str, np.ndarray]
     return arrays | {"samples": stored["sample"], "evaluation_epochs": stored["epoch"], "evaluations": evaluations}
 
 
-def is_coarse(array: np.ndarray) -> bool:
+def is_coarse(array: np.ndarray, before: np.ndarray | None = None) -> bool:
     """Whether every value of an array would fit into bfloat16 or float16, so that it was kept in such a format.
 
-    One float32 value in 2**13 fits by chance. Zeros prove nothing.
+    before: the array at an earlier step. Values that have not changed since prove nothing, because initial values such
+    as 1 fit by nature. Neither do zeros and values that are not finite. One float32 value in 2**13 fits by chance.
     """
-    values = np.ravel(array)[np.ravel(array) != 0].astype(np.float32)
+    proves = np.isfinite(array) & (array != 0)
+    if before is not None:
+        proves &= array != before
+    values = array[proves].astype(np.float32)
     return values.size >= MIN_VALUES and not np.any(values.view(np.uint32) & (2**DROPPED_BITS - 1))
 
 
-def describe_numbers(numbers: NumberFormats, own_losses: list[float]) -> dict[str, Any]:
+def describe_numbers(
+    numbers: NumberFormats, first_kept: dict[str, dict[str, np.ndarray]], own_losses: list[float]
+) -> dict[str, Any]:
     """Return the formats of numbers by kind, and by kind the names of arrays whose values fit a coarser format.
 
-    own_losses: losses of the steps, before the average over processes.
+    first_kept: see ObservedLoop. own_losses: losses of the steps, before the average over processes.
     """
-    kept = numbers.kept | {"loss": {"loss": np.array(own_losses)}}
-    coarse = {kind: sorted(name for name, array in arrays.items() if is_coarse(array)) for kind, arrays in kept.items()}
+    coarse = {
+        kind: sorted(name for name, array in arrays.items() if is_coarse(array, first_kept[kind].get(name)))
+        for kind, arrays in numbers.kept.items()
+    }
+    coarse["loss"] = ["loss"] * is_coarse(np.array(own_losses))
     formats = {"activations": numbers.activations, "backward": numbers.backward, **numbers.formats}
     return {
         "formats": {kind: sorted(names) for kind, names in formats.items()},
@@ -212,11 +225,11 @@ def observe(spec: RunSpec, optimizer: str) -> tuple[Backend, dict[str, np.ndarra
         **{"rank": backend.rank, "num_processes": backend.num_processes, "losses": losses.values},
         **{"hashes": loop.hashes, "differing_replicas": count_differing_replicas(backend.replicas())},
         **{"running_statistics": name_statistics(spec, backend), "versions": backend.versions()},
-        "numbers": describe_numbers(numbers, loop.own_losses),
+        "numbers": describe_numbers(numbers, loop.first_kept, loop.own_losses),
     }
     if loop.loss_scale:
         facts["skipped_steps"] = loop.loss_scale.skipped_steps
-    return backend, {name: np.ascontiguousarray(array) for name, array in arrays.items()}, facts
+    return backend, {name: np.asarray(array, order="C") for name, array in arrays.items()}, facts
 
 
 def do_task(spec: RunSpec, optimizer: str, folder: Path) -> Backend | None:

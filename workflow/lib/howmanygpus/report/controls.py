@@ -59,7 +59,7 @@ def time_images(runs: pd.DataFrame) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Slowest:
-    """The slowest process of a configuration. name: rank@host. excess: see find_slowest.
+    """The slowest process of a configuration. name: rank@host, or all@host of a slow node. excess: see find_slowest.
 
     is_slow: whether it is slower by more than twice the standard deviation of one process between repeats.
     """
@@ -91,4 +91,19 @@ def find_slowest(runs: pd.DataFrame) -> Slowest | None:
     overall = np.mean(relative, axis=0) if is_paired or len(names) == 1 else relative[-1]
     scatter = float(np.sqrt(np.mean(np.var(relative, axis=0, ddof=1)))) if is_paired else 0.0
     is_slow = float(np.median(excess)) > 2 * scatter
-    return Slowest(names[-1][int(np.argmax(overall))], np.array(excess), is_slow)
+    name = names[-1][int(np.argmax(overall))]
+    return Slowest(f"all@{host}" if (host := find_slow_node(names[-1], overall)) else name, np.array(excess), is_slow)
+
+
+def find_slow_node(names: list[str], seconds: np.ndarray) -> str | None:
+    """Return the host of the slowest process if all of its several processes are slow; None otherwise.
+
+    names: rank@host of each process. Each must exceed the faster half by half as much as the slowest one does, and
+    other hosts must have processes that do not.
+    """
+    hosts = np.array([name.split("@", 1)[1] for name in names])
+    is_own = hosts == hosts[int(np.argmax(seconds))]
+    fast = np.sort(seconds)[: len(seconds) // 2].mean()
+    needed = (fast + seconds.max()) / 2
+    is_slow = is_own.sum() > 1 and seconds[is_own].min() >= needed and (seconds[~is_own] < needed).any()
+    return str(hosts[is_own][0]) if is_slow else None

@@ -9,6 +9,8 @@ import numpy as np
 LEVEL = 0.95
 """Confidence of each of the two one-sided tests, so that the two-sided interval has 90 %."""
 YES, NO, UNDECIDED = "yes", "no", "too few repeats"
+ROUNDING = 1e-9
+"""Difference of qualities that counts as none, because their sums are rounded."""
 REACH, NUM_POINTS = 200.0, 200_001
 """The density of Student's t beyond REACH is below 1e-5 for one degree of freedom."""
 
@@ -37,6 +39,11 @@ def pool(groups: Iterable[Sequence[float] | np.ndarray]) -> tuple[float, int]:
     return (math.sqrt(squares / freedom), freedom) if freedom else (0.0, 0)
 
 
+def exceeds(difference: float, margin: float) -> bool:
+    """Whether a difference of means is above a margin by more than rounding: 0.91 - 0.9 does not exceed 0.01."""
+    return difference > margin + ROUNDING
+
+
 def compare_means(
     difference: float, spread: float, freedom: int, repeats: tuple[int, int], margin: float
 ) -> tuple[float, float, str]:
@@ -50,6 +57,6 @@ def compare_means(
         return math.nan, math.nan, UNDECIDED
     reach = compute_t_quantile(freedom) * spread * math.sqrt(1 / repeats[0] + 1 / repeats[1])
     low, high = difference - reach, difference + reach
-    if -margin <= low and high <= margin:
+    if not exceeds(-low, margin) and not exceeds(high, margin):
         return low, high, YES
-    return low, high, NO if low > margin or high < -margin else UNDECIDED
+    return low, high, NO if exceeds(low, margin) or exceeds(-high, margin) else UNDECIDED

@@ -27,6 +27,7 @@ LEVELS = {"input": "input_of_time", "exchange": "exchange_of_time"}
 WORDS = {
     "input": "input",
     "exchange": "exchange",
+    "waiting": "waiting for whoever is slow in a step",
     "imbalance": "a slow process",
     "batch": "smaller batches on each device",
 }
@@ -188,7 +189,12 @@ def _describe_cause(name: str, row: dict, share: Share) -> str:
     if name == "input":
         return f"input{_describe_loader(row)}"
     if name == "imbalance":
-        return f"a slow process ({name_process(row)} takes {100 * row['slow_frac']:.0f} % longer than the faster half)"
+        kind = "node" if is_node(row) else "process"
+        return f"a slow {kind} ({name_process(row)} takes {100 * row['slow_frac']:.0f} % longer than the faster half)"
+    if name == "waiting":
+        return "waiting for whoever is slow in a step (steps without exchange scatter as much)"
+    if name == "exchange" and row.get("may_wait"):
+        return "exchange or waiting for whoever is slow in a step, which the runs do not tell apart"
     if name == "batch":
         return f"smaller batches on each device ({count_units(row['per_device_batch_size'], row['unit'])})"
     return name
@@ -198,9 +204,16 @@ def is_throttled(row: dict) -> bool:
     return row.get("throttled_frac", 0.0) >= THROTTLED_FRAC
 
 
+def is_node(row: dict) -> bool:
+    """Whether all processes of the slowest node are slow."""
+    return str(row["slow_process"]).startswith("all@")
+
+
 def name_process(row: dict) -> str:
-    """Name the slowest process, such as `rank 3 on n2`."""
+    """Name the slowest process, such as `rank 3 on n2`, or the slowest node, such as `n2`."""
     rank, host = str(row["slow_process"]).split("@", 1)
+    if is_node(row):
+        return host
     return f"rank {rank} on {host}"
 
 
@@ -231,6 +244,9 @@ def suggest(
 
     scaling: the table of that name. cores: of each device.
     """
+    if row.get("slow_baseline_frac"):
+        disturbed = "disturbed " if row["baseline_num_disturbed"] else ""
+        return f"repeat the {disturbed}runs of the baseline"
     if shares[LOSS].is_shown and shares[LOSS].value < 0:
         return "repeat the disturbed runs of the baseline" if row["baseline_num_disturbed"] else None
     bending = [name for name in shown if shares[name].value > 0] if shares[LOSS].is_shown else []
@@ -241,10 +257,13 @@ def suggest(
     if cause == "input":
         return _suggest_input(row, end, scaling, cores)
     if cause == "exchange":
-        return _suggest_exchange(shares[LEVELS[cause]], end, scaling)
+        return None if row.get("may_wait") else _suggest_exchange(shares[LEVELS[cause]], end, scaling)
     if cause == "imbalance":
         cooling = " and cooling or power of the throttled device" if is_throttled(row) else ""
-        return f"another device or host for {name_process(row)}{cooling}"
+        what = "node in place of" if is_node(row) else "device or host for"
+        return f"another {what} {name_process(row)}{cooling}"
+    if cause == "waiting":
+        return "find what delays single steps of a process, such as other programs on its cores"
     return "fewer devices, or a larger batch over all devices"
 
 
@@ -312,6 +331,14 @@ def _describe_doubts(place: Place, row: dict, runs: tuple[pd.DataFrame, pd.DataF
     if is_throttled(row):
         share, reasons = 100 * row["throttled_frac"], row["throttle_reasons"].replace(" ", ", ")
         text += f" {row['throttled_device']} was throttled in {share:.0f} % of the time at {place.at} ({reasons})."
+    if is_throttled(slow := row.get("baseline_throttling", {})):
+        share, reasons = 100 * slow["throttled_frac"], slow["throttle_reasons"].replace(" ", ", ")
+        base = f"of the baseline, {name_devices(place.base)}"
+        text += f" {slow['throttled_device']} was throttled in {share:.0f} % of the time {base} ({reasons})."
+    if slower := row.get("slow_baseline_frac"):
+        waits = f"waits for batches in only {100 * row['baseline_wait_frac']:.0f} % of its time"
+        text += f" The baseline, {name_devices(place.base)}, takes {100 * slower:.0f} % longer than with resident input"
+        text += f" and {waits}: it was slow for another reason, or loading takes its cores."
     if row["num_disturbed_controls"]:
         count = name_count(row["num_disturbed_controls"], "control run")
         text += f" Other work disturbed {count}, which makes the shares of the causes doubtful."

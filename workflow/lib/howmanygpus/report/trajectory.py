@@ -24,8 +24,18 @@ trained by Adam, in one run of six, which passed the gate; the other five were a
 FACTOR = 100.0
 """Largest ratio of a run's difference to the median difference of the others. Measured in resnet44: up to 39."""
 CEILING = 0.2
-"""Largest limit. In an unstable training, rounding alone made losses differ by 0.13."""
-COLUMNS = ("trajectory", "trajectory_limit")
+"""Largest limit of a stable training. In an unstable one, rounding alone made losses differ by 0.57."""
+LARGEST = 0.5
+"""Limit from which on the losses are not compared: two losses differ from their median by 1 at most."""
+AMPLIFIED = 1e4
+"""Factor per update by which rounding grows at most. Measured: 10,000 over the first updates of a deep network."""
+RESOLVED = 1e-3
+"""Difference up to which growth is measured. A fault of the optimizer or of the exchange begins with more."""
+STEADY = 3.0
+"""Ratio of the exponents of steady growth: how far windows may differ in the logarithm of their growth per step."""
+UNSURE = 10.0
+"""Factor by which extrapolated growth may miss the true one."""
+COLUMNS = ("trajectory", "trajectory_limit", "unstable_after_step")
 KERNELS = {"keras": "tensorflow"}
 """Families of frameworks that compute with the kernels of another family, which rounds as they do."""
 
@@ -35,7 +45,8 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
 
     losses: one row per window, with IDENTITY, last_step and loss. plan: content of results/plans/{study}.json. trained:
     identities of the runs to compare. Adds `difference` and `difference_limit`; both are empty if nothing else does the
-    same work. With two runs, each differs from the median by half of their difference.
+    same work, and the limit alone where rounding explains any difference. With two runs, each differs from the median
+    by half of their difference.
     """
     works, kernels = {}, {}
     for planned in plan["runs"].values():
@@ -74,14 +85,19 @@ def select_work(spec: dict, how: list[str]) -> dict:
 def compute_limits(pool: pd.DataFrame) -> list[float]:
     """Return the largest relative difference of each window that rounding explains.
 
-    pool: windows of runs of one network with the same precision, roundoff and input, with `run`, `work`, `kernels` and
-    `roundoff`. How fast rounding grows depends on the network: a deep one multiplies it by thousands in one step. The
-    limit is the larger of the growth in a shallow network, and FACTOR times the difference of the other runs so far, at
-    most CEILING. That difference is the median over the kernels of the median of their runs. Runs without any
-    difference are ignored, because they are copies of each other, and so are runs that list_uninformative_runs names.
-    If no run is left, the limit after the first step is CEILING.
+    pool: windows of runs of one network with the same precision, roundoff and input, with `run`, `work`, `kernels`,
+    `roundoff` and `loss`. How fast rounding grows depends on the network: a deep one multiplies it by thousands in
+    one step. The limit is the larger of the growth in a shallow network, and FACTOR times the difference of the
+    other runs so far, at most CEILING. That difference is the median over the kernels of the median of their runs.
+    Runs without any difference are ignored, because they are copies of each other, and so are runs that
+    list_uninformative_runs names. If no run is left, the limit after the first step is CEILING.
+
+    An unstable training has a higher ceiling: as much as the loss has risen in the calmest run of the same work, or as
+    the run's own difference would be if it kept growing as it has grown from rounding. Beyond LARGEST there is no limit
+    (nan), from that window on. Neither counts until rounding can have grown to CEILING.
     """
     furthest = pool.pivot(index="run", columns="last_step", values="difference").cummax(axis=1).ffill(axis=1)
+    rises = measure_rises(pool)
     runs = pool.drop_duplicates("run").set_index("run")[["work", "kernels"]]
     members = dict(list(runs.groupby("work")))
     limits = []
@@ -91,9 +107,38 @@ def compute_limits(pool: pd.DataFrame) -> list[float]:
         carried = others.groupby(runs["kernels"]).median().median()
         limit = START * window.roundoff * GROWTH ** min(window.last_step - 1, 200)
         if window.last_step > 1:
-            limit = max(limit, CEILING if np.isnan(carried) else FACTOR * carried)
-        limits.append(min(limit, CEILING))
+            limit = max(limit, np.inf if np.isnan(carried) else FACTOR * carried)
+        ceiling = CEILING
+        if START * window.roundoff * AMPLIFIED ** min(window.last_step - 1, 20) > CEILING:
+            rise = rises.loc[members[window.work].index, window.last_step].min()
+            ceiling = max(CEILING, rise, extrapolate(furthest.loc[window.run], window.last_step))
+        limit = min(limit, ceiling)
+        limits.append(limit if limit <= LARGEST else np.nan)
     return limits
+
+
+def measure_rises(pool: pd.DataFrame) -> pd.DataFrame:
+    """Return by run and last step by how much the loss has exceeded its lowest earlier value so far, relative to it."""
+    losses = pool.pivot(index="run", columns="last_step", values="loss").ffill(axis=1)
+    lowest = losses.cummin(axis=1).shift(1, axis=1)
+    return ((losses - lowest) / lowest.abs()).cummax(axis=1).ffill(axis=1).fillna(0.0)
+
+
+def extrapolate(differences: pd.Series, step: int) -> float:
+    """Return the difference at a step that steady growth from rounding leads to; 0 if none was seen before.
+
+    differences: the largest of one run so far, by last step. Three windows up to RESOLVED must show the growth. A fault
+    grows by a jump from the first window to the second one, and by little afterwards.
+    """
+    seen = differences[(differences.index < step) & (differences > 0) & (differences <= RESOLVED)]
+    if len(seen) < 3:
+        return 0.0
+    growths = np.diff(np.log(seen.to_numpy())) / np.diff(seen.index.to_numpy())
+    if growths.min() <= 0 or growths.max() > STEADY * growths.min():
+        return 0.0
+    passed = seen.index[-1] - seen.index[0]
+    growth = np.log(seen.iloc[-1] / seen.iloc[0]) / passed
+    return float(UNSURE * seen.iloc[-1] * np.exp(min(growth * (step - seen.index[-1]), 100.0)))
 
 
 def list_uninformative_runs(window, members: pd.DataFrame) -> pd.Index:
@@ -115,12 +160,16 @@ def summarize_trajectories(losses: pd.DataFrame) -> dict[tuple, dict]:
     """Return COLUMNS of each run that was compared, by the values of its identity.
 
     losses: the table of that name. The values are those of the window whose difference is largest relative to its
-    limit.
+    limit. unstable_after_step is the last step of the windows that were compared; empty if all were.
     """
-    compared = losses[losses["difference"].notna()]
+    known = losses[losses["difference"].notna()]
+    compared = known[known["difference_limit"].notna()]
     compared = compared.assign(ratio=compared["difference"] / compared["difference_limit"])
     worst = compared.sort_values("ratio", kind="stable").drop_duplicates(list(IDENTITY), keep="last")
     found = worst.set_index(list(IDENTITY))[["difference", "difference_limit"]]
+    last_steps = compared.groupby(list(IDENTITY))["last_step"].max()
+    is_cut = known["difference_limit"].isna().groupby([known[name] for name in IDENTITY]).any()
+    found["unstable_after_step"] = last_steps.where(is_cut).reindex(found.index)
     return found.set_axis(list(COLUMNS), axis="columns").to_dict("index")
 
 

@@ -38,7 +38,7 @@ def main() -> None:
             sys.excepthook(type(error.__cause__), error.__cause__, error.__cause__.__traceback__)
         sys.exit(str(error))
     with atomic_path(arguments.weights) as partial:
-        save_file({name: np.ascontiguousarray(array) for name, array in weights.items()}, partial)
+        save_file({name: np.asarray(array, order="C") for name, array in weights.items()}, partial)
     record = {"sha256": sha256_of_file(arguments.weights), "arrays": len(weights), "draws_in_training": draws}
     write_json_atomic(arguments.weights.with_suffix(".json"), record)
 

@@ -16,9 +16,9 @@ class NumberFormats:
     """Formats, such as `float32`, and the arrays that a framework keeps from one step to the next.
 
     activations: formats in which products (convolutions, matrix products) are computed in the forward pass of a
-    training step. backward: the same in its backward pass. exchanged: bytes that this process gives to the collectives
-    of the step's gradients, by format; empty with one device. kept: arrays by kind (`weights`, `statistics`,
-    `moments`) and name. formats: those of the arrays by kind, in the framework itself.
+    training step. backward: the same in its backward pass. exchanged: bytes that this process's devices give to the
+    collectives of the step's gradients, by format, added over the devices; empty with one device. kept: arrays by kind
+    (`weights`, `statistics`, `moments`) and name. formats: those of the arrays by kind, in the framework itself.
     """
 
     activations: set[str] = field(default_factory=set)
@@ -30,3 +30,6 @@ class NumberFormats:
     def add(self, kind: str, name: str, array: np.ndarray, dtype: str) -> None:
         self.kept.setdefault(kind, {})[name] = array
         self.formats.setdefault(kind, set()).add(dtype)
+
+    def exchange(self, dtype: str, num_bytes: int) -> None:
+        self.exchanged[dtype] = self.exchanged.get(dtype, 0) + num_bytes

@@ -24,7 +24,7 @@ from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.input.writing import write_data
 from howmanygpus.measure.largest.bisecting import FAILED, FITS, OUT_OF_HOST_MEMORY, OUT_OF_MEMORY
-from howmanygpus.measure.loop.backend import FAILED_ALLOCATION
+from howmanygpus.measure.loop.memory_messages import FAILED_ALLOCATION
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.surroundings.environment import build_surroundings
 

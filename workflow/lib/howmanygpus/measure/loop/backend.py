@@ -10,22 +10,11 @@ import numpy as np
 
 from howmanygpus.measure.host.gpus import read_memory_in_use_frac
 from howmanygpus.measure.input.prepared import PreparedData
+from howmanygpus.measure.loop.memory_messages import FAILED_ALLOCATION
 from howmanygpus.measure.loss_scaling import LossScale
 from howmanygpus.measure.models.own import add_folder
 from howmanygpus.measure.spec import RunSpec
 
-FAILED_ALLOCATION = re.compile(
-    r"CU(BLAS|DNN|SOLVER|SPARSE|RAND)_STATUS_ALLOC(ATION)?_FAILED|CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"
-    r"|CUFFT_ALLOC_FAILED|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|CUDA out of memory"
-    r"|(?:CUDA(?: runtime| driver)? error|Triton Error \[CUDA\]): out of memory|Cuda failure (?:\d+ )?'out of memory'"
-    r"|Failed to CUDA [cm]alloc|Out of memory (?:while )?trying to allocate|Dst tensor is not initialized"
-)
-"""Messages of CUDA, its libraries and NCCL that frameworks quote if the device has no memory left.
-
-cuBLAS, cuDNN and NCCL allocate their workspaces and buffers themselves. If that fails, frameworks raise errors of other
-classes than if one of their own allocations fails, and so do compilers that try kernels. TensorFlow has the last
-message if a copy from the host has no room.
-"""
 AMBIGUOUS_MESSAGES = re.compile(
     r"(?:GET|FIND) was unable to find an engine to execute this computation"
     r"|(?:CUBLAS|CUDNN)_STATUS_NOT_INITIALIZED|CUDNN_STATUS_INTERNAL_ERROR(?!_)"

@@ -41,13 +41,17 @@ def fill_command(spec: ProgramSpec, environment: Mapping[str, str]) -> str:
     return spec.program["command"].format_map(values)
 
 
+STRICT = "set -eo pipefail\n"
+"""A program that fails ends the command, and gives it its exit status, also before `| tee log` and `; echo done`."""
+
+
 def build_shell(spec: ProgramSpec, command: str) -> list[str]:
     """Return the command line that runs a filled command with its modules, and in its container if there is one."""
-    program, script = spec.program, command
+    program, script = spec.program, STRICT + command
     if program["container"]:
         tool = "apptainer exec" + (" --nv" if spec.device_kind == "cuda" else "")
         script = f"{tool} --bind {shlex.quote(str(Path.cwd()))} {shlex.quote(program['container'])} bash -c"
-        script += f" {shlex.quote(command)}"
+        script += f" {shlex.quote(STRICT + command)}"
     load = "".join(f"module load {shlex.quote(module)} || exit 1\n" for module in program["modules"])
     # Only a login shell defines `module`.
     return ["bash", "-lc" if load else "-c", load + script]

@@ -11,13 +11,10 @@ import functools
 import io
 import json
 import os
-import re
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -33,17 +30,13 @@ from howmanygpus.measure.launch.launchers import count_processes, count_processe
 from howmanygpus.measure.launch.rank_process import RANK_VARIABLES, read_place
 from howmanygpus.measure.loop.clocks import ClockFaults, PhaseTimer, read_second_clock
 from howmanygpus.measure.program.command import build_shell, fill_command
+from howmanygpus.measure.program.ending import Ending
 from howmanygpus.measure.program.reports import LINE_END, REPORT_VARIABLE
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.measure.program.watching import POLL_S, Watcher
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.surroundings.secrets import make_hiding
 
-OUT_OF_MEMORY = re.compile(
-    r"CUDA out of memory|torch\.OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED|cudaErrorMemoryAllocation"
-)
-"""Messages of PyTorch, TensorFlow, JAX and CUDA if the memory of a device is exhausted."""
-KEPT_LINES = 50
 GRACE_S = 10.0
 
 
@@ -84,12 +77,10 @@ def read_lines(stream: IO[bytes]) -> Iterator[str]:
         yield rest
 
 
-def run_program(
-    command: list[str], environment: dict[str, str], watcher: Watcher | None
-) -> tuple[int, list[str], float]:
+def run_program(command: list[str], environment: dict[str, str], watcher: Watcher | None) -> tuple[int, Ending, float]:
     """Run a command until it ends or the watcher needs no more.
 
-    Returns its exit status, its last lines without secrets, and when it ended by time.monotonic().
+    Returns its exit status, the end of its output without secrets, and when it ended by time.monotonic().
     """
     child = subprocess.Popen(
         command,
@@ -101,17 +92,16 @@ def run_program(
     )
     assert child.stdout is not None
     output: IO[bytes] = child.stdout
-    last: deque[str] = deque(maxlen=KEPT_LINES)
-    hide = make_hiding(environment)
+    ending, hide = Ending(), make_hiding(environment)
 
     def pass_on() -> None:
         for said in read_lines(output):
             line = hide(said)
             with suppress(OSError):  # on a full disk; the program must not wait to write more
                 print(line, flush=True)
-            last.append(line)
             if watcher:
                 watcher.handle_output_line(said)
+            ending.add(line, watcher.num_reports if watcher else 0)
 
     reader = threading.Thread(target=pass_on, name="output", daemon=True)
     reader.start()
@@ -122,7 +112,7 @@ def run_program(
     ended_at = time.monotonic()
     # A process that the program left behind may hold the output open.
     reader.join(GRACE_S)
-    return child.wait(), list(last), ended_at
+    return child.wait(), ending, ended_at
 
 
 def wait_for_siblings(attempt: AttemptFolder, rank: int, num_processes: int) -> None:
@@ -141,18 +131,12 @@ def wait_for_first(attempt: AttemptFolder) -> None:
         time.sleep(POLL_S)
 
 
-def describe_failure(exit_status: int, last: list[str]) -> str:
-    """Return the end of the output; its last line says how the program ended."""
-    number = -exit_status if exit_status < 0 else exit_status - 128
-    is_signal = number in set(map(int, signal.Signals))
-    how = f"killed by {signal.Signals(number).name}" if is_signal else f"exit status {exit_status}"
-    return "\n".join([*last[:-1], f"the program ended with {how}{': ' + last[-1] if last else ''}"])
-
-
 def describe_outcome(spec: ProgramSpec, watcher: Watcher, ended_at: float) -> dict[str, Any]:
     """Return the outcome of a program that ended well, or that reported one."""
     progress, code = watcher.progress, {"code": spec.program["files"]}
     status, reason = progress.status or "completed", progress.reason
+    if status == "completed" and (missing := progress.missing_steps):
+        reason = f"it ended after step {progress.steps} of {progress.steps + missing} that its output announced"
     if status in ("out_of_memory", "unsupported"):
         return {"status": status, "reason": reason, **code}
     uuids = list_gpu_uuids() if spec.device_kind == "cuda" else []
@@ -185,17 +169,17 @@ def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
     # Reports have the time of day.
     laps = PhaseTimer(time.time, read_second_clock)
     with Suspensions() as suspensions:
-        exit_status, last, ended_at = run_program(command, environment, watcher)
+        exit_status, ending, ended_at = run_program(command, environment, watcher)
     laps.end("window")
     if watcher and exit_status:
         # A program may report an outcome and fail at once.
         watcher.read_rest(is_cut=True)
     is_stopped = bool(watcher and watcher.ended.is_set())
     if exit_status and not is_stopped:
-        if line := next((line for line in last if OUT_OF_MEMORY.search(line)), ""):
-            outcome = {"status": "out_of_memory", "reason": line.strip(), "code": spec.program["files"]}
+        if ending.memory:
+            outcome = {"status": "out_of_memory", "reason": ending.memory, "code": spec.program["files"]}
             write_json_atomic(attempt.outcome, outcome)
-        attempt.error_of(rank).write_text(describe_failure(exit_status, last))
+        attempt.error_of(rank).write_text(ending.describe(exit_status))
         return exit_status if exit_status > 0 else 128 - exit_status
     if not is_stopped:
         wait_for_siblings(attempt, rank, num_processes)

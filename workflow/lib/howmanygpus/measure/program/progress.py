@@ -6,7 +6,8 @@ Each report of a step ends a window that began with the report before. The first
 window `compile`, and those up to warmup_steps are `warmup`. A report of a metric ends an evaluation, which began with
 the last report of a step. The window after it is measured only if the metric's report repeats that step. Otherwise it
 is unknown how much of the time was training; the window is then `unclear` and counts in no rate. So is a window during
-which a clock was set.
+which a clock was set. A report that repeats the last step is no report, because progress bars draw a step again. A
+report with an epoch alone names the epoch of the reports of steps after it.
 """
 
 import math
@@ -34,6 +35,10 @@ class Progress:
         self._last_time = started_at
         self._has_first = False
         self._epoch: int | None = None
+        self._named_epoch: int | None = None
+        self._announced_steps: int | None = None
+        self._last_num_steps = 0
+        """Last step that the output announces, and the number of steps between the last two reports."""
         self._steps_before, self._samples_before = 0, 0
         """Steps and samples of the epochs before, if the program counts them anew in each epoch."""
         self._is_clean = True
@@ -46,6 +51,10 @@ class Progress:
             raise ReportError(f"{problem}; give seconds since 1970, or leave the time out")
         self.versions |= report.versions
         self._is_clean = self._is_clean and report.is_clear
+        if report.epoch is None:
+            report = replace(report, epoch=self._named_epoch)
+        elif report.step is None and not report.metric:
+            self._named_epoch = report.epoch
         report = self._count_on(report)
         is_step = report.step is not None and not report.metric
         if is_step:
@@ -67,12 +76,14 @@ class Progress:
         if report.step is None:
             return report
         is_later = report.epoch is not None and self._epoch is not None and report.epoch > self._epoch
-        if is_later and not report.metric and 0 < report.step <= self.steps - self._steps_before:
+        if is_later and not report.metric and report.step <= self.steps - self._steps_before:
             self._steps_before = self.steps
             is_anew = report.samples is not None and report.samples <= self.samples - self._samples_before
             self._samples_before = self.samples if is_anew else self._samples_before
         if not report.metric:
             self._epoch = report.epoch
+        if report.announced is not None:
+            self._announced_steps = report.announced + self._steps_before
         samples = None if report.samples is None else report.samples + self._samples_before
         return replace(report, step=report.step + self._steps_before, samples=samples)
 
@@ -81,9 +92,10 @@ class Progress:
         if step == 0 and not self._has_first:
             self.init_s, self._last_time = report.time - self._started_at, report.time
             return
-        if step <= self.steps:
-            remedy = "report steps done since the start, or the epoch with each step that is counted anew in it, from 1"
-            raise ReportError(f"step {step} was reported after step {self.steps}; {remedy}")
+        if step == self.steps:
+            return
+        if step < self.steps:
+            raise ReportError(f"step {step} was reported after step {self.steps}; {self._explain_lower(step)}")
         samples = step * self._global_batch_size if report.samples is None else report.samples
         if samples < self.samples:
             raise ReportError(f"{samples} samples were reported after {self.samples}; report those since the start")
@@ -95,7 +107,16 @@ class Progress:
         # The time of a step is known only if each one is reported.
         self._write(event | {"steps_s": [round(elapsed_s, 6)] if num_steps == 1 else []})
         self.steps, self.samples, self._last_time = step, samples, report.time
-        self._has_first, self._is_clean = True, True
+        self._has_first, self._is_clean, self._last_num_steps = True, True, num_steps
+
+    def _explain_lower(self, step: int) -> str:
+        """Say what to do about a step that is lower than the last one."""
+        if step - self._steps_before <= 1:
+            return "report steps done since the start, or the epoch with each step that is counted anew in it"
+        return (
+            "if several processes print their steps, let the first alone do so (torchrun --local-ranks-filter 0), or "
+            "put its prefix into the expression; otherwise report steps done since the start"
+        )
 
     def _count(self, step: int, num_steps: int, elapsed_s: float) -> str:
         """Add a window to the clocks and return its phase. A window that begins in the warm-up is no measured one."""
@@ -118,6 +139,14 @@ class Progress:
         self._is_clean = report.step is not None and report.step == self.steps
         self._last_time = report.time
 
+    @property
+    def missing_steps(self) -> int | None:
+        """Announced steps after the last report; 0 if no further report was due, None if none is announced."""
+        if self._announced_steps is None:
+            return None
+        missing = self._announced_steps - self.steps
+        return missing if missing >= max(self._last_num_steps, 1) else 0
+
     def describe(self, ended_at: float) -> dict[str, Any]:
         """Return the entries of run.json that are measured, and null for what is not."""
         clocks = self.clocks
@@ -132,6 +161,7 @@ class Progress:
             "eval_s": clocks.eval_s,
             "wall_time_s": ended_at - self._started_at,
             "steps": self.steps,
+            "missing_steps": self.missing_steps,
             "images_seen": self.samples,
             "versions": self.versions,
             **UNMEASURED,

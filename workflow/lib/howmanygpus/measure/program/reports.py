@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 REPORT_VARIABLE = "HOWMANYGPUS_REPORT"
@@ -35,6 +35,17 @@ LINE_END = re.compile(r"[\r\n\x08]|\x1b\[[\d;]*[ABEFGHf]")
 TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\].*?(\x07|\x1b\\)|\x1b[ -/]*[0-~]|[\x00-\x08\x0e-\x1f\x7f]")
 """What a terminal obeys instead of showing it: colours, movements of the cursor, titles, backspaces (ECMA-48)."""
 
+NUMBER_FORM = r"[-+.\w]+"
+"""The documented expression for a number. It takes 12, 0.5, -0.12, 2.0e-05, nan and inf."""
+CUT = re.compile(r"\d(?:[eE][-+]?|\.)\d")
+"""The last digit of a group and what follows, if both are one number."""
+THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+")
+NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)(?!\w)", re.IGNORECASE)
+PLAIN_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+"""A number that every expression for numbers takes."""
+ANNOUNCED = re.compile(r"\s*(?:/|of)\s*(?P<total>\d+)\b")
+"""What follows a step if a line says how many there will be, as in 20/60 and 20 of 60."""
+
 EXAMPLE = 'write one object a line, such as {"step": 10, "samples": 640}'
 
 
@@ -46,13 +57,15 @@ class ReportError(ValueError):
 class Report:
     """One report. samples: of all devices since the start. metric: values by name. time: seconds since 1970.
 
-    has_time: whether the program gave the time. is_clear: whether no clock was set since the report before.
+    announced: the last step that the line of the report announces. has_time: whether the program gave the time.
+    is_clear: whether no clock was set since the report before.
     """
 
     time: float
     has_time: bool = False
     is_clear: bool = True
     step: int | None = None
+    announced: int | None = None
     samples: int | None = None
     epoch: int | None = None
     loss: float | None = None
@@ -81,10 +94,46 @@ def parse_json(line: str, arrived: float) -> Report:
 
 
 def match_output(patterns: Iterable[re.Pattern], line: str, arrived: float) -> list[Report]:
-    """Return a report for each expression that matches a line of output, as a terminal would show it."""
+    """Return a report for each expression that matches a line of output, as a terminal would show it.
+
+    Raises ReportError if an expression takes only a part of a number.
+    """
     line = TERMINAL.sub("", line)
-    found = [match.groupdict() for pattern in patterns if (match := pattern.search(line))]
-    return [_build(sort_groups(groups), line.strip(), arrived) for groups in found]
+    return [_read_match(match, line, arrived) for pattern in patterns if (match := pattern.search(line))]
+
+
+def _read_match(match: re.Match, line: str, arrived: float) -> Report:
+    for name, value in match.groupdict().items():
+        if value and (rest := _find_cut(match, name, line)):
+            problem = f"has the {name} {value}{rest}, of which {match.re.pattern!r} takes {value} alone"
+            raise ReportError(f"the line {line.strip()!r} {problem}; write (?P<{name}>{NUMBER_FORM})")
+    report = _build(sort_groups(match.groupdict()), line.strip(), arrived)
+    if report.step is not None and (found := ANNOUNCED.match(line, match.end("step"))):
+        return replace(report, announced=int(found["total"]))
+    return report
+
+
+def _find_cut(match: re.Match, name: str, line: str) -> str:
+    """Return the rest of a number whose begin is in a group; empty if the group ends with the number."""
+    end = match.end(name)
+    rest = re.match(r"[\w.,+-]*", line[end:])
+    assert rest is not None
+    is_open = end == match.end() and re.match(r"\d,\d", line[end - 1 :])
+    return rest[0].rstrip(".,") if CUT.match(line, end - 1) or is_open else ""
+
+
+def shape(line: str) -> tuple[str, list[str]]:
+    """Return a line with a sign in place of each number, and the numbers."""
+    return NUMBER.sub("#", line), NUMBER.findall(line)
+
+
+def find_unusual(line: str, matched: str) -> str:
+    """Return the number that kept a line from being matched as another of the same form was; empty if there is none."""
+    (form, numbers), (other, before) = shape(TERMINAL.sub("", line)), shape(TERMINAL.sub("", matched))
+    if form != other:
+        return ""
+    pairs = zip(numbers, before, strict=True)
+    return next((one for one, old in pairs if PLAIN_NUMBER.fullmatch(old) and not PLAIN_NUMBER.fullmatch(one)), "")
 
 
 def sort_groups(groups: dict[str, Any]) -> dict[str, Any]:
@@ -101,7 +150,7 @@ def _build(values: dict, line: str, arrived: float) -> Report:
         read |= {name: _convert(kind, values[name]) for name, kind in NUMBERS.items() if name in values}
         read["metric"] = dict(_read_metric(str(name), value) for name, value in dict(values.get("metric", {})).items())
     except (TypeError, ValueError):
-        remedy = "step, samples and epoch are whole numbers, loss and time numbers, metric an object of numbers"
+        remedy = "step, samples and epoch are whole numbers, loss, time and metrics numbers with a decimal point"
         raise ReportError(f"the report {line!r} has a value that is not a number; {remedy}") from None
     if any(not math.isfinite(value) for value in [read["time"], *read["metric"].values()]):
         remedy = "leave out what is unknown, and report a loss that is not finite as loss"
@@ -123,13 +172,17 @@ def _build(values: dict, line: str, arrived: float) -> Report:
 def _read_metric(name: str, value: Any) -> tuple[str, float]:
     """Return name and value of a metric, as a fraction if it is in per cent."""
     if name.endswith(PER_CENT):
-        return name.removesuffix(PER_CENT), float(value) / 100
-    return name, float(value)
+        return name.removesuffix(PER_CENT), _convert(float, value) / 100
+    return name, _convert(float, value)
 
 
 def _convert(kind: type, value: Any) -> float | int:
-    """Convert a number, also one in text such as 1,024. Raises ValueError if it is not whole and kind is int."""
-    number = float(value.replace(",", "")) if isinstance(value, str) else float(value)
+    """Convert a number; a whole one may have commas, such as 1,024. Raises ValueError if it is none of its kind."""
+    if isinstance(value, str):
+        value = value.rstrip(".,")
+        if "," in value and kind is int and THOUSANDS.fullmatch(value):
+            value = value.replace(",", "")
+    number = float(value)
     if kind is int and not number.is_integer():
         raise ValueError(value)
     return kind(number)

@@ -9,7 +9,15 @@ from typing import Any
 
 from howmanygpus.measure.host.other_work import OtherWork
 from howmanygpus.measure.program.progress import Progress
-from howmanygpus.measure.program.reports import REPORT_VARIABLE, Report, ReportError, match_output, parse_json
+from howmanygpus.measure.program.reports import (
+    NUMBER_FORM,
+    REPORT_VARIABLE,
+    Report,
+    ReportError,
+    find_unusual,
+    match_output,
+    parse_json,
+)
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.measure.program.timeline import CLOCKS_APART_S, Timeline
 from howmanygpus.measure.records import AttemptFolder
@@ -26,6 +34,7 @@ class Watcher:
 
     def __init__(self, spec: ProgramSpec, attempt: AttemptFolder, started_at: float, others: OtherWork | None):
         self._patterns = [re.compile(text) for text in spec.program["report"] or ()]
+        self._last_matched: dict[re.Pattern, str] = {}
         is_spread = spec.num_nodes > 1 and spec.program["start"] == "per_node"
         self._on_which_node = ", or let the node with NODE_RANK 0 report: no other one is read" if is_spread else ""
         self._events = attempt.events.open("a", encoding="utf-8")
@@ -50,9 +59,21 @@ class Watcher:
         if self._patterns and not self.ended.is_set():
             try:
                 arrived = self.convert_to_wall_time(time.monotonic())
-                self._add(match_output(self._patterns, line, arrived), arrived)
+                self._add(self._match(line, arrived), arrived)
             except Exception as error:  # without this thread, the program would wait to write more
                 self._fail(error)
+
+    def _match(self, line: str, arrived: float) -> Iterable[Report]:
+        """Yield the reports of a line. Raises ReportError for one that an expression missed because of a number."""
+        for pattern in self._patterns:
+            if found := match_output([pattern], line, arrived):
+                self._last_matched[pattern] = line
+                yield from found
+            elif number := find_unusual(line, self._last_matched.get(pattern, "")):
+                problem = (
+                    f"is not matched by {pattern.pattern!r}, which matched others of this form, because of {number}"
+                )
+                raise ReportError(f"the line {line.strip()!r} {problem}; write numbers as {NUMBER_FORM}")
 
     def read_rest(self, is_cut: bool) -> None:
         """Take what is left in the file. is_cut: the program failed, so that its last line may be half a line."""
@@ -97,10 +118,11 @@ class Watcher:
         """Say what is missing from a program that ended well; empty if it reported steps or an outcome."""
         if self.progress.steps or self.progress.status:
             return ""
-        if self.num_reports:
+        silent = [each for each in self._patterns if each not in self._last_matched and "step" in each.groupindex]
+        if self.num_reports and not silent:
             return "reported no step above 0; report the steps done so far, see docs/program.md"
         if self._patterns:
-            expressions = ", ".join(repr(each.pattern) for each in self._patterns)
+            expressions = ", ".join(repr(each.pattern) for each in silent or self._patterns)
             return f"printed no line that {expressions} would match; correct the study's `report`{self._on_which_node}"
         place = f"the file that ${REPORT_VARIABLE} names"
         return f"wrote no report to {place}; see docs/program.md for how it reports{self._on_which_node}"

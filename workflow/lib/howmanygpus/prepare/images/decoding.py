@@ -30,6 +30,7 @@ from howmanygpus.prepare.images.headers import (
     START_OF_SCAN,
     Header,
     check_png_sums,
+    drop_png_metadata,
     jpeg_segments,
     read_header,
 )
@@ -95,6 +96,8 @@ def _decode_by_opencv(data: bytes, header: Header) -> np.ndarray:
 def _decode_by_pillow(data: bytes, header: Header, levels: Levels | None = None) -> np.ndarray:
     """Decode by Pillow after a check of checksums and codes, since Pillow ignores wrong ones."""
     data = _check_codes(data, header)
+    if header.format == "png":
+        data = drop_png_metadata(data)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)

@@ -96,6 +96,19 @@ def check_png_sums(data: bytes, trusted: bytes = b"") -> None:
             raise BadImageError("damaged", f"the checksum of a chunk {kind.decode()} is wrong")
 
 
+def drop_png_metadata(data: bytes) -> bytes:
+    """Return a PNG file without its colour profile and the texts that contain no orientation.
+
+    No decoder here uses them, and Pillow refuses a file whose texts or profile exceed its own limits.
+    """
+    kept, position = [], 0
+    for kind, start, length in _png_chunks(data):
+        if kind == b"iCCP" or (kind in PNG_TEXTS and not _has_orientation(data[start : start + length])):
+            kept.append(data[position : start - 8])
+            position = start + length + 4
+    return b"".join([*kept, data[position:]])
+
+
 def _png_chunks(data: bytes):
     """Yield kind, start and length of the content of each chunk, up to the last one; raises BadImageError."""
     position, kind = len(PNG_SIGNATURE), b""

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.answer.names import CONFIGURATION
+from howmanygpus.report.equivalence import ROUNDING
 from howmanygpus.report.intervals import median_interval, ratio_interval
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import FEWEST, IDENTITY, UNDECIDED, has_failed
@@ -74,8 +75,10 @@ class Candidate:
     the variant, input and precision if they vary. durations: seconds by repeat, see above. costs: money by repeat until
     the goal. rates: images/s. walls: seconds of wall time until the goal. qualities: at the end of training; areas: ROC
     AUC there beside another metric. models: of the devices. num_lost: repeats whose last evaluation misses the goal
-    again. num_billed: devices that are billed, which are all of a node where nodes are. images: of a whole run; nan if
-    they are not known. clock: the one that decides. scatter: usual factor between repeats by it, see report.ties.
+    again. num_billed: devices that are billed, which are all of a node where nodes are. images_of_run: of a whole run;
+    nan if it is not known. clock: the one that decides. scatter: usual factor between repeats by it, see report.ties.
+    images, missed: images until the goal, and training seconds until the last evaluation that missed it, by repeat;
+    empty without a target.
     """
 
     names: dict[str, Any]
@@ -92,9 +95,11 @@ class Candidate:
     num_lost: int = 0
     run_dirs: list[str] = field(default_factory=list)
     num_billed: float = np.nan
-    images: float = np.nan
+    images_of_run: float = np.nan
     clock: str = TRAINING
     scatter: float = np.nan
+    images: list[float] = field(default_factory=list)
+    missed: list[float] = field(default_factory=list)
 
     @property
     def num_gpus(self) -> int:
@@ -141,24 +146,60 @@ class Candidate:
         return [cost * time / wall for cost, time, wall in zip(self.costs, self.times, self.walls, strict=True)]
 
     def gain_over(self, other: "Candidate") -> Value:
-        """How many times faster this configuration is than another."""
-        return Value(other.time / self.time, *ratio_interval(other.times, self.times))
+        """How many times faster this configuration is than another.
+
+        The interval reaches to what it is if evaluations between those that were made had shown equal images.
+        """
+        low, _ = ratio_interval(other.bound_below(self), self.times)
+        _, high = ratio_interval(other.times, self.bound_below(other))
+        gain = other.time / self.time
+        if self.is_bounded_by_evaluations(other):
+            bounds = median(other.bound_below(self)) / self.time, other.time / median(self.bound_below(other))
+            low, high = np.fmin(low, bounds[0]), np.fmax(high, bounds[1])
+        return Value(gain, float(low), float(high))
 
     def need_over(self, other: "Candidate", worth_doubling: float) -> float:
         """How many times faster than another configuration its number of devices must make this one."""
         return worth_doubling ** log2(self.num_gpus / other.num_gpus)
 
+    def bound_below(self, other: "Candidate") -> list[float]:
+        """Return the times of repeats as if the goal was met right after the evaluation before.
+
+        Only repeats that needed more images than the other configuration are shortened: that they do is what the
+        evaluations are too far apart to show. Those that needed as many have the ratio of the rates.
+        """
+        if not self.missed or not other.images:
+            return self.times
+        needs_more = [own > median(other.images) for own in self.images]
+        bounds = zip(self.times, self.durations, self.missed, needs_more, strict=True)
+        # A goal that the first evaluation met is no shorter than nothing, of which no ratio can be computed.
+        return [
+            time - (duration - missed) if is_more and missed > 0 else time for time, duration, missed, is_more in bounds
+        ]
+
+    def is_bounded_by_evaluations(self, other: "Candidate") -> bool:
+        """Whether the spacing of evaluations widens the interval of the ratio of the two."""
+        return self.bound_below(other) != self.times or other.bound_below(self) != other.times
+
+    def is_hidden_by_evaluations(self, other: "Candidate") -> bool:
+        """Whether the two differ by no more than evaluations that are far apart show."""
+        slow, fast = (self, other) if self.time > other.time else (other, self)
+        return slow.is_bounded_by_evaluations(fast) and median(slow.bound_below(fast)) <= fast.time * (1 + ROUNDING)
+
     def is_tied_with(self, other: "Candidate") -> bool:
         """Whether the repeats cannot tell which of the two is faster."""
-        return not are_told_apart(self.times, other.times, self.scatter)
+        slow, fast = (self, other) if self.time > other.time else (other, self)
+        is_told = are_told_apart(slow.bound_below(fast), fast.times, self.scatter)
+        return self.is_hidden_by_evaluations(other) or not is_told
 
     def is_told_faster_than(self, other: "Candidate") -> bool:
         """Whether this configuration is faster; if both have several repeats, these must tell it."""
         return self.time < other.time and not self.is_tied_by_repeats_with(other)
 
     def is_tied_by_repeats_with(self, other: "Candidate") -> bool:
-        """Whether both have several repeats, which cannot tell which of the two is faster."""
-        return min(self.num_repeats, other.num_repeats) > 1 and self.is_tied_with(other)
+        """Whether both have several repeats, which cannot tell which of the two is faster, or evaluations hide it."""
+        is_tied = min(self.num_repeats, other.num_repeats) > 1 and self.is_tied_with(other)
+        return is_tied or self.is_hidden_by_evaluations(other)
 
     def is_cheaper_than(self, other: "Candidate") -> bool:
         """Whether this configuration costs less; if both have several repeats, these must tell it."""
@@ -247,6 +288,7 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
     names |= {"global_batch_size": int(done["global_batch_size"].iloc[0])}
     rates = quiet["images_per_s"].dropna().astype(float).tolist()
     num_lost = 0
+    images, missed = [], []
     if goal.is_target:
         moments = by_run.loc[[key for key in map(tuple, done[list(IDENTITY)].to_numpy()) if key in by_run.index]]
         if moments.empty or not moments["reached"].astype(bool).all():
@@ -255,6 +297,7 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
         moments = by_run.loc[kept]
         durations = moments["time_to_accuracy_s"].astype(float).tolist()
         walls = moments["wall_time_s"].astype(float).tolist()
+        images, missed = (moments[name].astype(float).tolist() for name in ("images_seen", "missed_time_s"))
         costs, currencies = moments["cost_to_accuracy"], moments["currency"]
         num_lost = int(moments["held"].eq(False).sum())
     else:
@@ -279,6 +322,8 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
         is_trusted=not disturbed.all(),
         num_lost=num_lost,
         num_billed=names["num_gpus"] * (quiet["billed_device_hours"] / quiet["device_hours"]).astype(float).median(),
-        images=quiet["images_seen"].astype(float).median(),
+        images_of_run=quiet["images_seen"].astype(float).median(),
         run_dirs=done["run_dir"].dropna().tolist(),
+        images=images,
+        missed=missed,
     )

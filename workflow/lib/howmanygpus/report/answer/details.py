@@ -138,15 +138,20 @@ def list_outliers(runs: pd.DataFrame) -> list[Facts]:
 
 
 def compare_trajectories(runs: pd.DataFrame) -> Facts | None:
-    """Count the runs whose losses in the first epoch can be compared, and those that leave the others; None without."""
+    """Count the runs whose losses in the first epoch can be compared, and those that leave the others; None without.
+
+    unstable_after_step: the fewest steps after which a run was not compared further; None if all were to the end.
+    """
     compared = runs[runs["trajectory"].notna()]
     if compared.empty:
         return None
     apart = compared[has_unexplained_losses(compared)]
+    last = compared["unstable_after_step"].astype(float).min()
     return {
         "num_compared": len(compared),
         "num_apart": len(apart),
         "frameworks": sorted(apart["framework"].unique()),
+        "unstable_after_step": None if pd.isna(last) else int(last),
     }
 
 

@@ -13,6 +13,7 @@ from howmanygpus.report.answer.candidates import Candidate, Goal, walk
 from howmanygpus.report.answer.details import compare_trajectories
 from howmanygpus.report.answer.names import CONFIGURATION
 from howmanygpus.report.drift import choose_unit, compute_relative_rates, describe_drift, measure_drift
+from howmanygpus.report.equivalence import ROUNDING, exceeds
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.rows import choose_inputs, is_program, name_own_rates
@@ -28,6 +29,8 @@ UNFINISHED = (
 """Statuses of runs that the next call does."""
 NOT_DONE_AGAIN = ("failed_parity", "suspended")
 """Statuses of runs that say nothing about their configuration, and that no further call does."""
+UNEQUAL_FRAC = 0.02
+"""Difference of samples between repeats of a program from which on they are of different length."""
 RETRY = "retry_runs"
 """The script that has the next call repeat runs."""
 
@@ -74,7 +77,16 @@ class Case:
 
 def list_doubts(case: Case) -> list[Facts]:
     """Return what is not sure, the gravest first, each with lines of config or a command to run next."""
-    rules = (_doubt_runs, _doubt_work, _doubt_chosen, _doubt_quality, _doubt_hosts, _doubt_lacking, _doubt_edges)
+    rules = (
+        _doubt_runs,
+        _doubt_work,
+        _doubt_versions,
+        _doubt_chosen,
+        _doubt_quality,
+        _doubt_hosts,
+        _doubt_lacking,
+        _doubt_edges,
+    )
     return [
         {"kind": kind, "text": word(kind, **facts), "facts": facts, "run_next": run_next}
         for rule in rules
@@ -107,10 +119,53 @@ def _doubt_work(case: Case) -> Doubts:
     losses = compare_trajectories(runs)
     if losses and losses["num_apart"]:
         yield "unequal_work", losses
+    if losses and losses["unstable_after_step"] is not None:
+        yield "unstable_training", {"last_step": losses["unstable_after_step"]}
+    if ended := _find_unequal_ends(case):
+        yield "unequal_ends", ended
     if case.unproven:
         yield "unproven", {"frameworks": case.unproven, "is_recommended": (runs["parity"] == "failed").any().item()}
     if case.is_any_done and (runs["parity"] == "not_checked").any() and not is_program(runs):
         yield "unchecked", {}, "parity: required"
+
+
+def _find_unequal_ends(case: Case) -> Facts | None:
+    """Return how many runs of a program ended before steps that it announced, or after others than their repeats."""
+    runs = case.runs[case.runs["status"] == "completed"]
+    if not is_program(case.runs) or runs.empty:
+        return None
+    seen = runs.groupby(CONFIGURATION, dropna=False)["images_seen"]
+    num_unequal = int((seen.max() > seen.min() * (1 + UNEQUAL_FRAC)).sum())
+    is_short = runs["missing_steps"].fillna(0) > 0
+    if not num_unequal and not is_short.any():
+        return None
+    return {"num_short": int(is_short.sum()), "num_unequal": num_unequal}
+
+
+def _doubt_versions(case: Case) -> Doubts:
+    """Runs of one framework and variant with different software, which medians and ratios mix."""
+    done = case.runs[case.runs["status"] == "completed"]
+    found, num_mixed = {}, 0
+    for (framework, _), runs in done.groupby(["framework", "variant"], sort=False):
+        if different := _list_versions(runs):
+            found[framework] = different
+            configurations = runs.groupby(CONFIGURATION, dropna=False, sort=False)
+            num_mixed += sum(bool(_list_versions(repeats)) for _, repeats in configurations)
+    if found:
+        command = f"{name_script(RETRY)} --status completed --study {done['study'].iloc[0]}"
+        yield "mixed_versions", {"versions": found, "num_mixed": num_mixed}, command
+
+
+def _list_versions(runs: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the packages, Python and driver of which runs had several versions, with these."""
+    seen: dict[str, set[str]] = {}
+    for text in runs["framework_version"].dropna().unique():
+        words = str(text).split()
+        for package, version in zip(words[::2], words[1::2], strict=False):
+            seen.setdefault(package, set()).add(version)
+    for name, column in (("Python", "python_version"), ("driver", "driver_version")):
+        seen[name] = set(runs[column].dropna().astype(str))
+    return {name: sorted(versions) for name, versions in seen.items() if len(versions) > 1}
 
 
 def _list_frameworks(runs: pd.DataFrame) -> list[str]:
@@ -131,6 +186,10 @@ def _doubt_chosen(case: Case) -> Doubts:
     yield from _doubt_limits(case)
     if case.models_of_one_price:
         yield "one_price", {"models": case.models_of_one_price}
+    others = [each for each in case.found if chosen and each is not chosen and each not in case.unequal]
+    hidden = [each for each in others if chosen and each.is_hidden_by_evaluations(chosen)]
+    if hidden:
+        yield "coarse_evaluations", {"configurations": list(map(str, hidden))}, *_evaluate_more(case)
     first = next(iter(case.by_count.values()), None)
     if chosen and first and chosen.num_gpus > first.num_gpus and _lacks_own_baseline(case, chosen, first.num_gpus):
         yield "other_baseline", {"framework": chosen.names["framework"], "baseline": str(first)}
@@ -145,6 +204,14 @@ def _doubt_chosen(case: Case) -> Doubts:
                 facts = {"larger": str(larger), "smaller": str(smaller), "needed": needed, "gain": gain.median}
                 facts |= {"low": gain.low, "high": gain.high, "is_taken": larger is chosen}
                 yield "near_the_rule", facts, _repeat_twice(larger)
+
+
+def _evaluate_more(case: Case) -> list[str]:
+    """Return the line of config with which evaluations are half as far apart; none below an epoch."""
+    reached = case.times[case.times["reached"].eq(True)]
+    passed = 1 - reached["missed_images"].astype(float) / reached["images_seen"].astype(float)
+    spacing = round((reached["epoch"].astype(float) * passed).min())
+    return [f"eval_every_epochs: {spacing // 2}"] if spacing >= 2 else []
 
 
 def _doubt_limits(case: Case) -> Doubts:
@@ -187,7 +254,7 @@ def _doubt_quality(case: Case) -> Doubts:
         return
     metric = {"metric": name_metric(goal.metric)}
     sign = 1 if goal.better == "higher" else -1
-    if chosen and chosen.qualities and sign * (fmean(chosen.qualities) - case.guess) <= 0:
+    if chosen and chosen.qualities and sign * (fmean(chosen.qualities) - case.guess) <= _compute_tolerance(case):
         yield "no_better_than_a_guess", metric | {"quality": fmean(chosen.qualities), "guess": case.guess}
     if chosen and chosen.num_lost:
         counts = {"num_lost": chosen.num_lost, "num_repeats": chosen.num_repeats}
@@ -199,7 +266,7 @@ def _doubt_quality(case: Case) -> Doubts:
         worse = {str(each): fmean(each.qualities) for each in judged}
         finite = {name: quality if np.isfinite(quality) else None for name, quality in worse.items()}
         yield "unequal_quality", metric | {"best": best, "margin": case.margin, "worse": finite}
-    if chosen and chosen.qualities and sign * (best - fmean(chosen.qualities)) > case.margin:
+    if chosen and chosen.qualities and exceeds(sign * (best - fmean(chosen.qualities)), case.margin):
         yield "unsure_quality", metric | {"best": best, "quality": fmean(chosen.qualities), "margin": case.margin}
     unknown = [each for each in case.found if not each.qualities]
     rows = case.runs[case.runs["run_dir"].isin([path for each in unknown for path in each.run_dirs])]
@@ -220,6 +287,12 @@ def _doubt_quality(case: Case) -> Doubts:
     if goal.is_target and len(at_once):
         frameworks = list(at_once["framework"].unique())
         yield "reached_at_once", metric | {"threshold": goal.threshold, "frameworks": frameworks}
+
+
+def _compute_tolerance(case: Case) -> float:
+    """Return by how much a quality must differ from that of a guess: half a test image, or the rounding of a mean."""
+    images = case.runs["num_evaluated"].max()
+    return ROUNDING if pd.isna(images) else 0.5 / float(images)
 
 
 def list_unreached(times: pd.DataFrame) -> list[float]:

@@ -25,7 +25,7 @@ from howmanygpus.report.answer.candidates import (
 from howmanygpus.report.answer.doubts import Case, list_doubts, list_unreached
 from howmanygpus.report.answer.limits import find_limit
 from howmanygpus.report.answer.names import CONFIGURATION
-from howmanygpus.report.equivalence import NO, compare_means, pool
+from howmanygpus.report.equivalence import NO, compare_means, exceeds, pool
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.published import is_control, is_fair
@@ -238,7 +238,7 @@ def _decide_by_other_clock(
     """Return what the other clock would recommend; None if it is the same, a tie with it, or not known."""
     clock = TRAINING if chosen.clock == WALL else WALL
     # Wall times of whole runs can be compared if these did the same work.
-    is_same_work = goal.is_target or len({each.images for each in trusted}) == 1
+    is_same_work = goal.is_target or len({each.images_of_run for each in trusted}) == 1
     if not _have_walls(trusted) or not is_same_work:
         return None
     timed = use_clock(trusted, clock)
@@ -264,7 +264,7 @@ def _split_by_quality(found: list[Candidate], goal: Goal, margin: float) -> tupl
         if freedom:
             is_worse = difference < 0 and compare_means(difference, spread, freedom, repeats, margin)[2] == NO
         else:
-            is_worse = difference < -margin
+            is_worse = exceeds(-difference, margin)
         is_worse |= not np.isfinite(difference)
         worse += [candidate] if is_worse else []
     return [candidate for candidate in found if candidate not in worse], worse

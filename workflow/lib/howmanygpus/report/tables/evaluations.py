@@ -1,7 +1,8 @@
 """
 Quality of every run after each evaluated epoch, with the training clock and the wall clock at that moment.
 
-quality_of_guess is the quality of a predictor that knows only how frequent each class is. The area under the ROC curve
+quality_of_guess is the quality of a predictor that knows only how frequent each class is. num_evaluated is the number
+of test images, which a program of a user does not report. The area under the ROC curve
 is added if there are two classes, whatever the metric is.
 """
 
@@ -15,7 +16,7 @@ from howmanygpus.report.predictions import read_predictions
 
 READS = ("results", "datasets")
 USES_METRIC = True
-QUALITY = ("metric", "quality", "quality_of_guess", "roc_auc")
+QUALITY = ("metric", "quality", "quality_of_guess", "num_evaluated", "roc_auc")
 COLUMNS = (*IDENTITY, "protocol", "epoch", "images_seen", "train_s", "wall_s", *QUALITY)
 
 
@@ -25,14 +26,15 @@ def tabulate(plan: dict, datasets: pd.DataFrame, results: Path = Path()) -> pd.D
     datasets: the table of that name; results: the folder that holds `results/`.
     """
     metric = plan["config"]["quality"]["metric"]
-    guesses = dict(zip(datasets["input"], datasets["quality_of_guess"], strict=True))
+    known = datasets.set_index("input")[["quality_of_guess", "num_test"]].rename(columns={"num_test": "num_evaluated"})
+    guesses = known.to_dict("index")
     outcomes = [outcome for outcome in read_outcomes(plan, results) if outcome.was_trained]
     rows = [row for outcome in outcomes for row in evaluate(outcome, metric, guesses)]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"num_evaluated": "Int64"})
 
 
-def evaluate(outcome: Outcome, metric: str, guesses: dict[str, float]) -> list[dict]:
-    """Return the rows of one run. guesses: the quality of a guess, by input."""
+def evaluate(outcome: Outcome, metric: str, guesses: dict[str, dict]) -> list[dict]:
+    """Return the rows of one run. guesses: quality_of_guess and num_evaluated, by input."""
     moments = [event for event in outcome.read_events() if event["event"] == "evaluation"]
     return [
         outcome.identity
@@ -40,7 +42,8 @@ def evaluate(outcome: Outcome, metric: str, guesses: dict[str, float]) -> list[d
         | {"epoch": moment["epoch"], "train_s": moment["train_s"], "wall_s": moment["wall_s"]}
         | {"images_seen": moment["step"] * outcome.identity["global_batch_size"]}
         | {"metric": metric, "quality": quality}
-        | {"quality_of_guess": guesses.get(outcome.identity["input"]), "roc_auc": area}
+        | guesses.get(outcome.identity["input"], {})
+        | {"roc_auc": area}
         for moment, (quality, area) in zip(moments, judge(outcome, moments, metric), strict=True)
     ]
 

@@ -4,7 +4,9 @@ Why each curve bends: the loss of every configuration against the baseline of it
 `loss_frac` is 1 - scaling efficiency. The shares of the causes are differences to control runs at both ends, see
 report.shares; they need not add up to the loss, and `unexplained_frac` is the rest. Without control runs with resident
 input, the share of input is that of the waits for batches (`input_from`). `imbalance_frac` is the time that the slowest
-process takes beyond the faster half of the processes while none waits for another. `batch_frac` is known in strong
+process takes beyond the faster half of the processes while none waits for another. `waiting_frac` takes the place of
+`exchange_frac` if steps without exchange scatter so much that waiting for the slowest in each step explains it, and the
+all-reduce alone does not. `batch_frac` is known in strong
 scaling if the baseline's devices have also run with the smaller batch. Evaluation and start-up are in no rate, and have
 their part of the wall time instead. `causes` names the shares that the repeats tell from zero, the largest first.
 `remedy` is against the largest cause, and `run_next` is the line of config that would tell more.
@@ -30,15 +32,17 @@ from howmanygpus.report.drift import Drift, compute_relative_rates, measure_drif
 from howmanygpus.report.explaining import Place, explain, explain_wall_time, name_missing, recommend_controls, suggest
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import count_units, name_series
-from howmanygpus.report.shares import BASE, END, LOSS, UNEXPLAINED, Signs, compute_shares
+from howmanygpus.report.shares import BASE, END, LOSS, NAMED_FRAC, UNEXPLAINED, Signs, compute_shares
 from howmanygpus.report.tables.scaling import CURVE, is_baseline
 
 READS = ("runs", "scaling", "run_phases", "ceilings", "utilisation")
 IS_MERGED = True
 LINE = [*CURVE, "scaling_mode", "fixed_batch_size"]
 """Columns that are the same for a configuration and its baseline."""
-INPUT, EXCHANGE, IMBALANCE, BATCH = "input", "exchange", "imbalance", "batch"
-CAUSES = (INPUT, EXCHANGE, IMBALANCE, BATCH)
+INPUT, EXCHANGE, WAITING, IMBALANCE, BATCH = "input", "exchange", "waiting", "imbalance", "batch"
+CAUSES = (INPUT, EXCHANGE, WAITING, IMBALANCE, BATCH)
+LARGE_PART = 0.5
+"""Part of a share that another measurement must explain for the share to be called after it."""
 LEVELS = (INPUT_LEVEL, EXCHANGE_LEVEL) = "input_of_time", "exchange_of_time"
 SHARES = (LOSS, *CAUSES, UNEXPLAINED, *LEVELS)
 CONTROLS, WAITS = "control runs", "waits for batches"
@@ -146,6 +150,7 @@ def describe(
     controls = [repeats.find(each, name) for each in (end, base) for name in (RESIDENT_INPUT, NO_EXCHANGE)]
     row["num_disturbed_controls"] = sum(int(each["disturbed"].eq(True).sum()) for each in controls)
     row |= evidence.facts | describe_wall_time(*runs, repeats.find(end, NO_EVALUATION)) | describe_throttling(runs[0])
+    row["baseline_throttling"] = describe_throttling(runs[1])
     row |= {"causes": ", ".join(shown) or None, "not_known": "; ".join(evidence.not_known.values()) or None}
     cores = runs[0]["cores_per_device"].dropna()
     row["remedy"] = suggest(row, shares, shown, scaling, end, cores.iloc[0] if len(cores) else None)
@@ -167,9 +172,12 @@ def gather(end: pd.Series, base: pd.Series, repeats: Repeats, bounds: pd.DataFra
     """
     evidence = Evidence({END: time_images(repeats.find(end)), BASE: time_images(repeats.find(base))})
     gather_input(evidence, end, base, repeats)
-    gather_exchange(evidence, end, base, repeats)
+    gather_exchange(evidence, end, base, repeats, find_allreduce(end, bounds))
     if EXCHANGE in evidence.not_known:
-        evidence.not_known[EXCHANGE] += describe_allreduce(end, bounds)
+        allreduce = find_allreduce(end, bounds)
+        if allreduce is not None:
+            alone = f"; an all-reduce of its gradients alone takes {100 * allreduce:.0f} % of a step"
+            evidence.not_known[EXCHANGE] += alone
     gather_imbalance(evidence, end, base, repeats)
     gather_batch(evidence, end, base, repeats)
     return evidence
@@ -201,6 +209,7 @@ def gather_input(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: R
         evidence.levels[INPUT_LEVEL] = {END: 1, "end_resident": -1}
         evidence.facts["input_from"] = CONTROLS
         evidence.facts["loss_with_resident_input_frac"] = 1 - compare_medians(*times.values())
+        doubt_baseline(evidence, time_waits(repeats.find(base)))
         return
     lacking = end if not len(times["end_resident"]) else base
     waits = {"end_wait": time_waits(repeats.find(end)), "base_wait": time_waits(repeats.find(base))}
@@ -210,6 +219,23 @@ def gather_input(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: R
         evidence.facts["input_from"] = WAITS
         return
     evidence.not_known[INPUT] = explain_lack("with resident input", resident[lacking["num_gpus"]], lacking, repeats)
+
+
+def doubt_baseline(evidence: Evidence, waits: np.ndarray) -> None:
+    """Do not call it less input if the baseline is slower than with resident input without waiting for batches.
+
+    waits: device-seconds per image in which its repeats waited.
+    """
+    groups = evidence.groups
+    end_s, end_free_s, base_s, base_free_s = (
+        float(np.median(groups[name])) for name in (END, "end_resident", BASE, "base_resident")
+    )
+    excess_s = base_s - base_free_s
+    if len(waits) and excess_s > max(0.0, end_s - end_free_s) and np.median(waits) < LARGE_PART * excess_s:
+        evidence.doubtful.add(INPUT)
+        if excess_s >= NAMED_FRAC * end_s:
+            evidence.facts |= {"slow_baseline_frac": excess_s / base_free_s}
+            evidence.facts |= {"baseline_wait_frac": float(np.median(waits)) / base_s}
 
 
 def compare_medians(end: np.ndarray, base: np.ndarray) -> float:
@@ -237,8 +263,14 @@ def describe_loader(evidence: Evidence, runs: pd.DataFrame, resident: np.ndarray
         evidence.facts["wanted_images_per_s_per_device"] = 1 / float(np.median(free))
 
 
-def gather_exchange(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats) -> None:
-    """Add the cost of exchanging gradients, by runs without. One device exchanges nothing, nor do independent runs."""
+def gather_exchange(
+    evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats, allreduce: float | None
+) -> None:
+    """Add the cost of exchanging gradients, by runs without. One device exchanges nothing, nor do independent runs.
+
+    Runs without exchange do not wait for whoever is slow in a step either. If that explains as much, the cost is of the
+    waiting; if the all-reduce alone explains it too, of either. allreduce: its part of a step, if it is known.
+    """
     if is_independent(end):
         return
     alone = repeats.find(end, NO_EXCHANGE)
@@ -251,24 +283,29 @@ def gather_exchange(evidence: Evidence, end: pd.Series, base: pd.Series, repeats
         if lacking is None and not len(times["base_alone"]):
             lacking = explain_lack("without exchange", alone, base, repeats)
     if lacking is None:
-        evidence.add(EXCHANGE, signs, **times)
-        evidence.levels[EXCHANGE_LEVEL] = {END: 1, "end_alone": -1}
+        end_s, alone_s = (float(np.median(each)) for each in (evidence.groups[END], times["end_alone"]))
+        straggle = repeats.find(end, NO_EXCHANGE)["straggle_frac"]
+        needed = LARGE_PART * (end_s - alone_s) / end_s
+        may_wait = bool(0 < needed <= straggle.astype(float).median() * alone_s / end_s)
+        may_exchange = allreduce is not None and allreduce >= needed
+        evidence.add(EXCHANGE if not may_wait or may_exchange else WAITING, signs, **times)
+        evidence.facts["may_wait"] = may_wait
+        if not may_wait:
+            evidence.levels[EXCHANGE_LEVEL] = {END: 1, "end_alone": -1}
         base_times = times.get("base_alone", evidence.groups[BASE])
         evidence.facts["loss_without_exchange_frac"] = 1 - compare_medians(times["end_alone"], base_times)
     else:
         evidence.not_known[EXCHANGE] = lacking
 
 
-def describe_allreduce(end: pd.Series, bounds: pd.DataFrame) -> str:
-    """Say how much of a step the all-reduce of the gradients takes by itself; nothing if it was not measured."""
+def find_allreduce(end: pd.Series, bounds: pd.DataFrame) -> float | None:
+    """Return the part of a step that the all-reduce of the gradients takes by itself; None if it was not measured."""
     if bounds["allreduce_s"].isna().all():
-        return ""
+        return None
     same = bounds[(bounds[[*LINE, *CONFIGURATION]] == end[[*LINE, *CONFIGURATION]]).all(axis=1)]
     seconds = same["allreduce_s"].dropna()
-    if seconds.empty:
-        return ""
     step_s = end["global_batch_size"] / end["images_per_s_median"]
-    return f"; an all-reduce of its gradients alone takes {100 * seconds.iloc[0] / step_s:.0f} % of a step"
+    return float(seconds.iloc[0] / step_s) if len(seconds) else None
 
 
 def gather_imbalance(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats) -> None:

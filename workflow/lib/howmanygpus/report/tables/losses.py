@@ -1,7 +1,8 @@
 """
 Training loss of every window in the first epoch of every run, and its difference from runs that do the same work.
 
-`difference` is relative to the median run; `difference_limit` is what rounding can explain, see report.trajectory.
+`difference` is relative to the median run; `difference_limit` is what rounding can explain, see report.trajectory. It
+is empty where rounding explains any difference, because the training is unstable.
 """
 
 from pathlib import Path

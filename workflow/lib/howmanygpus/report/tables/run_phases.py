@@ -5,13 +5,18 @@ The phases and `other_s`, which is what the record does not name, add up to `wal
 steps without their waits for input. Phases that a user's program did not report are empty, and their time is in
 `other_s`. `loader_s_per_image` is the time that one worker of the shared loader takes for an image. `processes` and
 `processes_s` name each process, as rank@host, and its own seconds of the measured windows without waits for others.
+`straggle_frac` is how much longer than its mean step a step would take if it waited for the slowest of all processes
+and each had the step times of the first one. It is empty for runs that exchange, because these times have the waits.
 """
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
+from howmanygpus.report.controls import NO_EXCHANGE
 from howmanygpus.report.outcomes import IDENTITY, read_outcomes
+from howmanygpus.report.tables.runs import list_measured, list_steps
 
 READS = ("results", "runs")
 PHASES = ("startup", "first_step", "warmup", "input_wait", "steps", "evaluation", "other")
@@ -19,7 +24,8 @@ PHASES = ("startup", "first_step", "warmup", "input_wait", "steps", "evaluation"
 COLUMNS = (
     *(*IDENTITY, "protocol", "control", "images_per_s", "images_seen", "wall_time_s"),
     *(f"{phase}_s" for phase in PHASES),
-    *("loader_s_per_image", "loader_workers", "cores_per_device", "num_processes", "processes", "processes_s"),
+    *("loader_s_per_image", "loader_workers", "cores_per_device", "num_processes"),
+    *("processes", "processes_s", "straggle_frac"),
 )
 
 
@@ -30,8 +36,24 @@ def tabulate(plan: dict, runs: pd.DataFrame, results: Path = Path()) -> pd.DataF
     for outcome in read_outcomes(plan, results):
         if outcome.has_run and outcome.status == "completed" and outcome.record is not None:
             own = known.loc[tuple(outcome.identity.values())].to_dict()
-            rows.append(outcome.identity | own | describe_phases(outcome.record) | describe_workers(outcome.record))
+            row = outcome.identity | own | describe_phases(outcome.record) | describe_workers(outcome.record)
+            if outcome.control == NO_EXCHANGE:
+                row["straggle_frac"] = measure_straggling(outcome.read_events(), outcome.record["num_processes"])
+            rows.append(row)
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"images_seen": "Int64"})
+
+
+def measure_straggling(events: list[dict], num_processes: int) -> float | None:
+    """Return the expected longest of as many steps as processes over the mean step, minus 1; None without step times.
+
+    events: those of the first process. Each step is drawn from its measured steps, independently for each process.
+    """
+    windows = list_measured(events)
+    step_s = list_steps(windows) if windows else None
+    if step_s is None or num_processes < 2:
+        return None
+    chances = np.diff((np.arange(len(step_s) + 1) / len(step_s)) ** num_processes)
+    return float(np.sort(step_s) @ chances / step_s.mean() - 1)
 
 
 def describe_phases(record: dict) -> dict:

@@ -57,10 +57,11 @@ OUTCOME = (
         "data_wait_frac",
     ),
     *("staging_s", "init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen", "peak_memory_gib"),
+    "missing_steps",
     *("skipped_steps", "loss_scale"),
     "host_to_device_gib_per_s",
     *trajectory.COLUMNS,
-    *("quality_metric", "quality_last", "quality_best", "quality_of_guess", "roc_auc_last"),
+    *("quality_metric", "quality_last", "quality_best", "quality_of_guess", "num_evaluated", "roc_auc_last"),
     *accounting.COLUMNS,
 )
 PROVENANCE = (
@@ -114,7 +115,9 @@ def tabulate(
         row["control"] = outcome.control or None
         rows.append(row | trajectories.get(identity, {}))
     # Runs without images turn it into a column of floats, which would be written with six digits.
-    table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"images_seen": "Int64"})
+    table = pd.DataFrame(rows, columns=list(COLUMNS)).astype(
+        {"images_seen": "Int64", "num_evaluated": "Int64", "missing_steps": "Int64"}
+    )
     return table.assign(is_outlier=flag_outliers(table))
 
 
@@ -150,11 +153,15 @@ def describe_devices(record: dict) -> dict:
 
 
 def describe_clocks(record: dict) -> dict:
-    """Return the seconds of each phase of a trained run, and the loss scaling of fp16. record: a run.json."""
+    """Return the seconds of each phase of a trained run, its missing steps, and the loss scaling of fp16.
+
+    record: a run.json.
+    """
     clocks = ("init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen")
     scaling = record.get("loss_scaling", {})
     scaled = {"skipped_steps": scaling.get("skipped_steps"), "loss_scale": scaling.get("scale")}
-    return {"staging_s": record.get("staging_s"), **{key: record[key] for key in clocks}, **scaled}
+    given = {key: record.get(key) for key in ("staging_s", "missing_steps")}
+    return given | {key: record[key] for key in clocks} | scaled
 
 
 def describe_provenance(record: dict) -> dict:
@@ -241,6 +248,7 @@ def summarize_quality(evaluations: pd.DataFrame, metric: str) -> dict[tuple, dic
         quality_last=("quality", "last"),
         quality_best=("quality", best),
         quality_of_guess=("quality_of_guess", "first"),
+        num_evaluated=("num_evaluated", "first"),
         roc_auc_last=("roc_auc", "last"),
     )
     return summary.assign(quality_metric=metric).to_dict("index")

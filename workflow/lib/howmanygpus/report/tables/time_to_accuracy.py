@@ -5,6 +5,9 @@ There are three clocks. time_to_accuracy_s, by which answer and figures rank, co
 first step with its compilation, no evaluation. time_with_start_s adds start-up and first step. wall_time_s counts
 everything since the launcher started, evaluations included.
 
+missed_time_s and missed_images are the training seconds and images at the evaluation before, the last one that missed
+the threshold; zero if the first one met it. The threshold was crossed between the two.
+
 `held` says whether the last evaluation of a run that reached the threshold still meets it.
 
 cost_to_accuracy is the bill of the run up to the evaluation that reached the threshold, including earlier failed
@@ -35,6 +38,7 @@ COLUMNS = [
     "epoch",
     "images_seen",
     *CLOCKS,
+    *("missed_time_s", "missed_images"),
     *("cost_to_accuracy", "currency"),
 ]
 CONFIGURATION = [name for name in IDENTITY if name not in ("repeat", "seed")]
@@ -65,8 +69,12 @@ def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, qual
             row = common | {"threshold": threshold, "reached": bool(reached.any())}
             if row["reached"]:
                 row |= {"held": bool(reached.iloc[-1]), **read_clocks(own[reached].iloc[0], run)}
+                missed = own[: int(reached.argmax())][["train_s", "images_seen"]].iloc[-1:].to_numpy()
+                row["missed_time_s"], row["missed_images"] = missed[0] if len(missed) else (0.0, 0)
             rows.append(row)
-    return pd.DataFrame(rows, columns=COLUMNS).astype({"epoch": "Int64", "images_seen": "Int64"})
+    return pd.DataFrame(rows, columns=COLUMNS).astype(
+        {"epoch": "Int64", "images_seen": "Int64", "missed_images": "Int64"}
+    )
 
 
 def read_clocks(evaluation: pd.Series, run: dict) -> dict:

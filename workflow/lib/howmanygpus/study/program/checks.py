@@ -5,11 +5,12 @@ import os
 import re
 import shlex
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from howmanygpus.config.errors import ConfigError, refuse, suggest
 from howmanygpus.measure.program.command import PLACEHOLDERS, CommandError, parse_placeholders
-from howmanygpus.measure.program.reports import PER_CENT, PLAIN_GROUPS
+from howmanygpus.measure.program.reports import NUMBER_FORM, PER_CENT, PLAIN_GROUPS
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.study.program.commands import LAUNCHERS, SCRIPTS, StartedProgram, list_started
 
@@ -142,22 +143,20 @@ def check_surroundings(place: str, program: dict) -> None:
 def check_report(place: str, program: dict, quality: dict, gives_thresholds: bool) -> None:
     """Raise ConfigError for regular expressions that cannot report steps or quality."""
     groups: set[str] = set()
+    names_epochs = any(find_groups(text) == {"epoch"} for text in program["report"] or ())
     for position, text in enumerate(program["report"] or ()):
         where = f"{place}.report[{position}]"
         try:
             own = set(re.compile(text).groupindex)
         except re.error as error:
             raise refuse(where, text, f"is no regular expression ({error})", "correct it") from None
-        if not own & {"step", "epoch"}:
+        if not own & {"step", "epoch"} and not (own - set(PLAIN_GROUPS) and names_epochs):
             remedy = r"name a group, as in step (?P<step>\d+) or epoch (?P<epoch>\d+)"
             raise refuse(where, text, "has neither a group step nor a group epoch", remedy)
         metrics = own - set(PLAIN_GROUPS)
-        if metrics and "epoch" not in own:
-            remedy = r"add a group epoch, or use (?:...) for groups that are no metrics"
+        if metrics and "epoch" not in own and not names_epochs:
+            remedy = r"add a group epoch, here or in an expression of its own, or use (?:...) for other groups"
             raise refuse(where, text, f"has the metric {min(metrics)} and no group epoch", remedy)
-        if not metrics and "step" not in own:
-            remedy = "add a group named after a metric, such as (?P<accuracy>[0-9.]+), or a group step"
-            raise refuse(where, text, "has a group epoch and no metric", remedy)
         groups |= {name.removesuffix(PER_CENT) for name in metrics} or own
     if program["report"] and "step" not in groups:
         remedy = r"add one such as step (?P<step>\d+), from which rates are computed"
@@ -166,6 +165,14 @@ def check_report(place: str, program: dict, quality: dict, gives_thresholds: boo
         problem = f"has no group {quality['metric']}, on whose thresholds runs are judged"
         remedy = f"add an expression with (?P<{quality['metric']}>...) or remove quality.thresholds"
         raise refuse(f"{place}.report", program["report"], problem, remedy)
+
+
+def find_groups(text: str) -> set[str]:
+    """Return the names of the groups of a regular expression; none if it is none."""
+    try:
+        return set(re.compile(text).groupindex)
+    except re.error:
+        return set()
 
 
 def warn_about_files(place: str, program: dict, files: dict[str, str]) -> list[str]:
@@ -202,12 +209,40 @@ def warn_about_programs(place: str, program: dict) -> list[str]:
 
 def warn_about_report(place: str, program: dict, metric: str) -> list[str]:
     """Return a warning if regular expressions have metrics, but not the one by which the study is judged."""
-    groups = {group for text in program["report"] or () for group in re.compile(text).groupindex}
+    groups = {group for text in program["report"] or () for group in find_groups(text)}
     others = sorted(name.removesuffix(PER_CENT) for name in groups - set(PLAIN_GROUPS))
     if not others or metric in others:
         return []
     problem = f"has the group {' and '.join(others)} and not {metric}, the study's quality.metric"
     return [f"{place}.report: {problem}, so that runs have no quality; rename the group or set quality.metric"]
+
+
+NUMBERS = {"loss": ("0.25", "-0.12", "2.0e-05", "nan", "inf")}
+"""Forms of a number that programs print, which the group of a number must take."""
+METRICS = ("0.25", "2.0e-05")
+
+
+def warn_about_numbers(place: str, program: dict) -> list[str]:
+    """Return a warning for each group that does not take all forms of numbers that programs print."""
+    doubts = []
+    for position, text in enumerate(program["report"] or ()):
+        for name in sorted(find_groups(text) - {"step", "samples", "epoch"}):
+            forms, own = NUMBERS.get(name, METRICS), extract_group(text, name)
+            if own and (missed := [form for form in forms if not re.fullmatch(own, form)]):
+                remedy = f"write (?P<{name}>{NUMBER_FORM})"
+                doubts.append(
+                    f"{place}.report[{position}]: the group {name} does not take {', '.join(missed)}; {remedy}"
+                )
+    return doubts
+
+
+def extract_group(text: str, name: str) -> str:
+    """Return the expression inside a named group; empty if it is none by itself."""
+    begin = text.index(f"(?P<{name}>") + len(f"(?P<{name}>")
+    for end in (found.start() for found in re.finditer(r"\)", text) if found.start() >= begin):
+        with suppress(re.error):
+            return re.compile(text[begin:end]).pattern
+    return ""
 
 
 def warn_about_ranks(place: str, program: dict, num_nodes: int) -> list[str]:
