@@ -209,6 +209,7 @@ def test_the_sentence_of_the_recommended_curve_says_why_no_more_devices():
     table = pd.DataFrame(rows, columns=EXPLANATIONS)
     facts = decide(runs, times, Question(), table)
     assert facts["decisions"][0]["why"] == {
+        "further": None,
         **{"kind": "curve", "sentence": "a 2 loses.", "curve": "a 2 loses."},
         **{"remedy": None, "run_next": None},
     }
