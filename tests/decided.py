@@ -12,8 +12,11 @@ PRICE_PER_S = 0.001
 
 def repeat(seconds, framework="a", num_gpus=1, **changes):
     """Return rows of runs that take these seconds of training each, at a rate of 1000 images in them."""
-    row = {"framework": framework, "num_gpus": num_gpus, "wall_time_s": 9.0, "run_dir": "r"}
-    return [row | {"train_s": each, "images_per_s": 1000 / each} | changes for each in seconds]
+    row = {"framework": framework, "num_gpus": num_gpus, "run_dir": "r"}
+    return [
+        row | {"train_s": each, "wall_s": each, "wall_time_s": each, "images_per_s": 1000 / each} | changes
+        for each in seconds
+    ]
 
 
 def around(seconds, spread=0.02):
@@ -24,7 +27,7 @@ def priced(rows, devices_billed=None):
     """Add what each run was billed, by device and second until its only evaluation."""
     for row in rows:
         cost = PRICE_PER_S * row["train_s"] * (devices_billed or row["num_gpus"])
-        row |= {"cost": cost, "currency": "EUR", "device_hours": 9.0 * row["num_gpus"] / 3600}
+        row |= {"cost": cost, "currency": "EUR", "device_hours": row["wall_time_s"] * row["num_gpus"] / 3600}
     return rows
 
 

@@ -209,6 +209,7 @@ def test_the_sentence_of_the_recommended_curve_says_why_no_more_devices():
     table = pd.DataFrame(rows, columns=EXPLANATIONS)
     facts = decide(runs, times, Question(), table)
     assert facts["decisions"][0]["why"] == {
+        "further": None,
         **{"kind": "curve", "sentence": "a 2 loses.", "curve": "a 2 loses."},
         **{"remedy": None, "run_next": None},
     }
@@ -405,7 +406,7 @@ def test_a_screen_has_room_for_any_study():
         for names in [{"precision": precision, "variant": "with_channels_last", "num_nodes": max(1, num_gpus // 4)}]
     ]
     decision, text = answer(*groups)
-    assert len(decision["counts"]) == 10 and "6 more numbers of devices, in answer.json" in text
+    assert len(decision["counts"]) == 10 and "6 more rows, in answer.json" in text
     assert "more doubts below" in text
     assert next(line for line in text.splitlines() if line.startswith(">")).split()[1] == "512"
     devices = [[row | {"device": f"device{i}"} for row in rows] for i in range(6) for rows in groups[:3]]

@@ -80,7 +80,7 @@ def test_a_gain_that_is_too_small_is_explained_by_the_curve_of_the_same_input_if
         table = pd.DataFrame([row | changes], columns=EXPLANATIONS)
         return decide(runs, times, Question(), table)["decisions"][0]["why"]
 
-    told = {"kind": "curve", "sentence": "It loses.", "curve": "It loses."}
+    told = {"kind": "curve", "sentence": "It loses.", "curve": "It loses.", "further": None}
     assert explain() == told | {"remedy": None, "run_next": None}
     for changes in ({"input": "synthetic"}, {"loss_frac": -0.2}, {"loss_frac": 0.0}, {"loss_frac_low": -0.1}):
         found = explain(**changes)

@@ -15,6 +15,7 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from howmanygpus.report.gallery import Entry, Pair
+from howmanygpus.report.outcomes import FEWEST as FEWEST_NODES
 from howmanygpus.report.result import Comparison
 from howmanygpus.report.rows import count_units, name_count
 
@@ -204,7 +205,8 @@ def name_alternative(one: dict[str, Any], recommended: dict[str, Any], unit: str
 
 
 def _list_parts(one: dict[str, Any], unit: str) -> list[str]:
-    nodes = f" on {one['num_nodes']} nodes" if one["num_nodes"] > 1 else ""
+    is_named = one["num_nodes"] > 1 or one["placement"] != FEWEST_NODES
+    nodes = f" on {name_count(one['num_nodes'], 'node')}" if is_named else ""
     batches = f"{one['accumulate']} x " if one["accumulate"] > 1 else ""
     batch = f"{batches}{count_units(one['per_device_batch_size'], unit)} per device"
     return [f"{one['num_gpus']} x {one['device']}{nodes}", one["series"], batch]
@@ -245,20 +247,20 @@ def write_table(decision: dict[str, Any], unit: str, num_rows: int) -> list[str]
     not fit, and then names are cut.
     """
     counts, left_out = _choose_rows(decision["counts"], num_rows), len(decision["counts"]) - num_rows
-    more = [f"  and {name_count(left_out, 'more number')} of devices, in answer.json"] if left_out > 0 else []
-    lines = _align(_list_counts(decision["goal"], counts, unit, write_value))
+    more = [f"  and {name_count(left_out, 'more row')}, in answer.json"] if left_out > 0 else []
+    lines = _align(_list_counts(decision, counts, unit, write_value))
     if max(map(len, lines)) > WIDTH:
-        lines = _align(_list_counts(decision["goal"], counts, unit, write_median))
+        lines = _align(_list_counts(decision, counts, unit, write_median))
     if (excess := max(map(len, lines)) - WIDTH) > 0:
         longest = max(len(one["series"]) for one in counts) - excess
         short = [one | {"series": _cut(one["series"], longest)} for one in counts]
-        lines = _align(_list_counts(decision["goal"], short, unit, write_median))
+        lines = _align(_list_counts(decision, short, unit, write_median))
     return [*lines, *more]
 
 
 def write_markdown_table(decision: dict[str, Any], unit: str) -> list[str]:
     """Return the lines of the same table in Markdown, with all device counts and intervals."""
-    return _write_markdown(_list_counts(decision["goal"], decision["counts"], unit, write_value))
+    return _write_markdown(_list_counts(decision, decision["counts"], unit, write_value))
 
 
 def _write_markdown(rows: list[list[str]]) -> list[str]:
@@ -281,8 +283,9 @@ def _choose_rows(counts: list[dict[str, Any]], num_rows: int) -> list[dict[str, 
 
 
 def _list_counts(
-    goal: dict[str, Any], counts: list[dict[str, Any]], unit: str, write: Callable[[Value], str]
+    decision: dict[str, Any], counts: list[dict[str, Any]], unit: str, write: Callable[[Value], str]
 ) -> list[list[str]]:
+    goal, clock = decision["goal"], decision["clock"]
     is_target = goal["threshold"] is not None
     priced = [one for one in counts if one["cost"]]
     columns = {
@@ -293,8 +296,9 @@ def _list_counts(
         "batch": [str(one["per_device_batch_size"]) for one in counts],
     }
     if is_target:
-        name, size = choose_unit(max(one["duration_s"]["median"] for one in counts))
-        columns[f"{name} to {write_target(goal)}"] = [write(_scale(one["duration_s"], size)) for one in counts]
+        name, size = choose_unit(max(one[clock]["median"] for one in counts))
+        of = " in all" if clock == "wall_s" else ""
+        columns[f"{name}{of} to {write_target(goal)}"] = [write(_scale(one[clock], size)) for one in counts]
     columns[f"{unit}/s"] = [write(one["images_per_s"]) if one["images_per_s"] else "-" for one in counts]
     columns["efficiency"] = ["-" if one["efficiency"] is None else f"{100 * one['efficiency']:.0f} %" for one in counts]
     if priced:

@@ -1,14 +1,16 @@
 """
 What is known of each configuration of a study, as far as a recommendation needs it.
 
-A duration is what a user waits for, so that less is better: the seconds of training until the target is reached or, for
-a study without a target, the seconds that all devices need for one image. Repeats that other work disturbed are left
-out where others exist; a configuration that has no others is not trusted.
+Less time is better. A duration is the seconds of training until the target is reached or, for a study without
+a target, the seconds that all devices need for one image. Wall time counts start-up and evaluation too,
+and without a target it is that of a whole run. One of these two clocks decides, see use_clock. Repeats that other work
+disturbed are left out where others exist; a configuration that has no others is not trusted.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import log2
 from statistics import median
 from typing import Any
 
@@ -19,10 +21,13 @@ from howmanygpus.report.answer.names import CONFIGURATION
 from howmanygpus.report.equivalence import ROUNDING
 from howmanygpus.report.intervals import median_interval, ratio_interval
 from howmanygpus.report.metrics import load_metric
-from howmanygpus.report.outcomes import IDENTITY, UNDECIDED, has_failed
-from howmanygpus.report.rows import choose_inputs
+from howmanygpus.report.outcomes import FEWEST, IDENTITY, UNDECIDED, has_failed
+from howmanygpus.report.rows import choose_inputs, name_count
 from howmanygpus.report.tables.time_to_accuracy import choose_hardest_threshold, summarize_time_to_accuracy
 from howmanygpus.report.ties import are_told_apart, measure_scatter
+
+TRAINING, WALL = "duration_s", "wall_s"
+"""The clocks, by the fact of a configuration that has their seconds."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,10 @@ class Candidate:
     the variant, input and precision if they vary. durations: seconds by repeat, see above. costs: money by repeat until
     the goal. rates: images/s. walls: seconds of wall time until the goal. qualities: at the end of training; areas: ROC
     AUC there beside another metric. models: of the devices. num_lost: repeats whose last evaluation misses the goal
-    again. scatter: usual factor between repeats of the study, see report.ties. images, missed: images until the
-    goal, and seconds until the last evaluation that missed it, by repeat; empty without a target.
+    again. num_billed: devices that are billed, which are all of a node where nodes are. images_of_run: of a whole run;
+    nan if it is not known. clock: the one that decides. scatter: usual factor between repeats by it, see report.ties.
+    images, missed: images until the goal, and training seconds until the last evaluation that missed it, by repeat;
+    empty without a target.
     """
 
     names: dict[str, Any]
@@ -87,6 +94,9 @@ class Candidate:
     is_trusted: bool
     num_lost: int = 0
     run_dirs: list[str] = field(default_factory=list)
+    num_billed: float = np.nan
+    images_of_run: float = np.nan
+    clock: str = TRAINING
     scatter: float = np.nan
     images: list[float] = field(default_factory=list)
     missed: list[float] = field(default_factory=list)
@@ -105,62 +115,86 @@ class Candidate:
         return median(self.durations)
 
     @property
+    def times(self) -> list[float]:
+        """Seconds by repeat on the clock that decides."""
+        return self.walls if self.clock == WALL else self.durations
+
+    @cached_property
+    def time(self) -> float:
+        return median(self.times)
+
+    @property
     def num_repeats(self) -> int:
         return len(self.durations)
 
     @property
     def price(self) -> float:
-        """Money until the goal if it is known, else device-seconds until it, or for one image."""
+        """Money if it is known, else device-seconds: of the time that the clock counts."""
         return median(self._prices)
 
     @property
+    def cost(self) -> float:
+        """Money until the goal, or for a whole run. It must be known."""
+        return median(self.costs)
+
+    @property
     def _prices(self) -> list[float]:
-        return self.costs or [duration * self.num_gpus for duration in self.durations]
+        if not self.costs:
+            return [time * self.num_billed for time in self.times]
+        if self.clock == WALL or len(self.walls) != len(self.times):
+            return self.costs
+        return [cost * time / wall for cost, time, wall in zip(self.costs, self.times, self.walls, strict=True)]
 
     def gain_over(self, other: "Candidate") -> Value:
         """How many times faster this configuration is than another.
 
         The interval reaches to what it is if evaluations between those that were made had shown equal images.
         """
-        low, _ = ratio_interval(other.bound_below(self), self.durations)
-        _, high = ratio_interval(other.durations, self.bound_below(other))
-        gain = other.duration / self.duration
+        low, _ = ratio_interval(other.bound_below(self), self.times)
+        _, high = ratio_interval(other.times, self.bound_below(other))
+        gain = other.time / self.time
         if self.is_bounded_by_evaluations(other):
-            bounds = median(other.bound_below(self)) / self.duration, other.duration / median(self.bound_below(other))
+            bounds = median(other.bound_below(self)) / self.time, other.time / median(self.bound_below(other))
             low, high = np.fmin(low, bounds[0]), np.fmax(high, bounds[1])
         return Value(gain, float(low), float(high))
 
+    def need_over(self, other: "Candidate", worth_doubling: float) -> float:
+        """How many times faster than another configuration its number of devices must make this one."""
+        return worth_doubling ** log2(self.num_gpus / other.num_gpus)
+
     def bound_below(self, other: "Candidate") -> list[float]:
-        """Return the durations of repeats as if the goal was met right after the evaluation before.
+        """Return the times of repeats as if the goal was met right after the evaluation before.
 
         Only repeats that needed more images than the other configuration are shortened: that they do is what the
         evaluations are too far apart to show. Those that needed as many have the ratio of the rates.
         """
         if not self.missed or not other.images:
-            return self.durations
+            return self.times
         needs_more = [own > median(other.images) for own in self.images]
-        bounds = zip(self.durations, self.missed, needs_more, strict=True)
+        bounds = zip(self.times, self.durations, self.missed, needs_more, strict=True)
         # A goal that the first evaluation met is no shorter than nothing, of which no ratio can be computed.
-        return [missed if is_more and missed > 0 else duration for duration, missed, is_more in bounds]
+        return [
+            time - (duration - missed) if is_more and missed > 0 else time for time, duration, missed, is_more in bounds
+        ]
 
     def is_bounded_by_evaluations(self, other: "Candidate") -> bool:
         """Whether the spacing of evaluations widens the interval of the ratio of the two."""
-        return self.bound_below(other) != self.durations or other.bound_below(self) != other.durations
+        return self.bound_below(other) != self.times or other.bound_below(self) != other.times
 
     def is_hidden_by_evaluations(self, other: "Candidate") -> bool:
         """Whether the two differ by no more than evaluations that are far apart show."""
-        slow, fast = (self, other) if self.duration > other.duration else (other, self)
-        return slow.is_bounded_by_evaluations(fast) and median(slow.bound_below(fast)) <= fast.duration * (1 + ROUNDING)
+        slow, fast = (self, other) if self.time > other.time else (other, self)
+        return slow.is_bounded_by_evaluations(fast) and median(slow.bound_below(fast)) <= fast.time * (1 + ROUNDING)
 
     def is_tied_with(self, other: "Candidate") -> bool:
         """Whether the repeats cannot tell which of the two is faster."""
-        slow, fast = (self, other) if self.duration > other.duration else (other, self)
-        is_told = are_told_apart(slow.bound_below(fast), fast.durations, self.scatter)
+        slow, fast = (self, other) if self.time > other.time else (other, self)
+        is_told = are_told_apart(slow.bound_below(fast), fast.times, self.scatter)
         return self.is_hidden_by_evaluations(other) or not is_told
 
     def is_told_faster_than(self, other: "Candidate") -> bool:
         """Whether this configuration is faster; if both have several repeats, these must tell it."""
-        return self.duration < other.duration and not self.is_tied_by_repeats_with(other)
+        return self.time < other.time and not self.is_tied_by_repeats_with(other)
 
     def is_tied_by_repeats_with(self, other: "Candidate") -> bool:
         """Whether both have several repeats, which cannot tell which of the two is faster, or evaluations hide it."""
@@ -172,16 +206,27 @@ class Candidate:
         is_told = min(self.num_repeats, other.num_repeats) == 1
         return self.price < other.price and (is_told or are_told_apart(self._prices, other._prices, self.scatter))
 
-    def is_done_before(self, other: "Candidate") -> bool:
-        """Whether the repeats tell that the goal is reached earlier, with start-up, first step and evaluation."""
-        if not self.walls or not other.walls:
-            return False
-        return median(self.walls) < median(other.walls) and are_told_apart(self.walls, other.walls, self.scatter)
-
     def __str__(self) -> str:
-        nodes = f" on {self.names['num_nodes']} nodes" if self.names["num_nodes"] > 1 else ""
+        is_named = self.names["num_nodes"] > 1 or self.names["placement"] != FEWEST
+        nodes = f" on {name_count(self.names['num_nodes'], 'node')}" if is_named else ""
         where = f"{self.num_gpus} x {self.names['device']}{nodes}"
         return f"{where} {self.names['series']} batch {self.names['per_device_batch_size']}"
+
+
+def walk(by_count: dict[int, Candidate], worth_doubling: float) -> Candidate:
+    """Return the configuration beyond which no larger number of devices gains what its doublings must bring.
+
+    by_count: the fastest of each number of devices, by rising number. Each number is compared with the one chosen so
+    far, because the first exchange between devices may cost more than all later ones. If repeats do not tell a gain
+    from none, there is none. One repeat tells nothing, so that medians decide.
+    """
+    chosen, *others = by_count.values()
+    for candidate in others:
+        if candidate.gain_over(chosen).median < candidate.need_over(chosen, worth_doubling):
+            continue
+        if not candidate.is_tied_by_repeats_with(chosen):
+            chosen = candidate
+    return chosen
 
 
 def choose_goal(runs: pd.DataFrame, times: pd.DataFrame) -> Goal:
@@ -223,10 +268,18 @@ def list_candidates(runs: pd.DataFrame, times: pd.DataFrame, goal: Goal) -> list
         candidate = _make_candidate(names, done, by_run, goal)
         if candidate is not None:
             found.append(candidate)
-    scatter = measure_scatter(candidate.durations for candidate in found)
     if len({candidate.currency for candidate in found}) > 1:
         found = [replace(candidate, costs=[], currency=None) for candidate in found]
-    return [replace(candidate, scatter=scatter) for candidate in found]
+    if any(np.isnan(candidate.num_billed) for candidate in found):
+        found = [replace(candidate, num_billed=candidate.num_gpus) for candidate in found]
+    return use_clock(found, TRAINING)
+
+
+def use_clock(candidates: list[Candidate], clock: str) -> list[Candidate]:
+    """Return configurations whose times, ties and prices are those of a clock."""
+    timed = [replace(candidate, clock=clock) for candidate in candidates]
+    scatter = measure_scatter(candidate.times for candidate in timed)
+    return [replace(candidate, scatter=scatter) for candidate in timed]
 
 
 def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFrame, goal: Goal) -> Candidate | None:
@@ -268,6 +321,8 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
         num_disturbed=int(disturbed.sum()),
         is_trusted=not disturbed.all(),
         num_lost=num_lost,
+        num_billed=names["num_gpus"] * (quiet["billed_device_hours"] / quiet["device_hours"]).astype(float).median(),
+        images_of_run=quiet["images_seen"].astype(float).median(),
         run_dirs=done["run_dir"].dropna().tolist(),
         images=images,
         missed=missed,

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import log2
 from statistics import fmean
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.clone import name_script
-from howmanygpus.report.answer.candidates import Candidate, Goal
+from howmanygpus.report.answer.candidates import Candidate, Goal, walk
 from howmanygpus.report.answer.details import compare_trajectories
 from howmanygpus.report.answer.names import CONFIGURATION
 from howmanygpus.report.drift import choose_unit, compute_relative_rates, describe_drift, measure_drift
@@ -47,7 +46,7 @@ class Case:
     recommended one. unproven: what failed the parity gate and was trained. guess: the quality of a guess; nan if it is
     not known. last: the one beyond which more may be asked for, which is the recommended one or, if a deadline is
     missed, the fastest. margin: of the quality. worth_doubling: gain that a doubling must bring; None if a deadline
-    decides. deadline_h, budget: None without.
+    decides. deadline_h, budget: None without. models_of_one_price: of devices, if there are several.
     """
 
     runs: pd.DataFrame
@@ -65,6 +64,7 @@ class Case:
     deadline_h: float | None
     budget: float | None
     last: Candidate | None
+    models_of_one_price: list[str]
 
     @property
     def named(self) -> list[Candidate]:
@@ -184,6 +184,8 @@ def _doubt_chosen(case: Case) -> Doubts:
         if len(case.found) == 1:
             yield "nothing_compared", {}
     yield from _doubt_limits(case)
+    if case.models_of_one_price:
+        yield "one_price", {"models": case.models_of_one_price}
     others = [each for each in case.found if chosen and each is not chosen and each not in case.unequal]
     hidden = [each for each in others if chosen and each.is_hidden_by_evaluations(chosen)]
     if hidden:
@@ -192,12 +194,12 @@ def _doubt_chosen(case: Case) -> Doubts:
     if chosen and first and chosen.num_gpus > first.num_gpus and _lacks_own_baseline(case, chosen, first.num_gpus):
         yield "other_baseline", {"framework": chosen.names["framework"], "baseline": str(first)}
     for each in case.by_count.values():
-        if first and each is not first and each.gain_over(first).median > LINEAR * each.num_gpus / first.num_gpus:
+        if first and each is not first and first.duration / each.duration > LINEAR * each.num_gpus / first.num_gpus:
             yield "superlinear", {"configuration": str(each), "baseline": str(first)}, _repeat_twice(each)
             break
     if chosen and case.worth_doubling is not None:
-        for smaller, larger in _list_steps(case.by_count, chosen):
-            gain, needed = larger.gain_over(smaller), case.worth_doubling ** log2(larger.num_gpus / smaller.num_gpus)
+        for smaller, larger in _list_steps(case.by_count, chosen, case.worth_doubling):
+            gain, needed = larger.gain_over(smaller), larger.need_over(smaller, case.worth_doubling)
             if gain.low <= needed <= gain.high:
                 facts = {"larger": str(larger), "smaller": str(smaller), "needed": needed, "gain": gain.median}
                 facts |= {"low": gain.low, "high": gain.high, "is_taken": larger is chosen}
@@ -236,11 +238,13 @@ def _repeat_twice(candidate: Candidate) -> str:
     return f"repeats: {2 * max(ENOUGH_REPEATS, candidate.names['num_planned'])}"
 
 
-def _list_steps(by_count: dict[int, Candidate], chosen: Candidate) -> list[tuple[Candidate, Candidate]]:
-    """Return the step to the recommended device count, and the one beyond, as pairs of configurations."""
-    below = [each for count, each in by_count.items() if count < chosen.num_gpus]
+def _list_steps(
+    by_count: dict[int, Candidate], chosen: Candidate, worth_doubling: float
+) -> list[tuple[Candidate, Candidate]]:
+    """Return the step to the recommended device count, and those beyond it, as pairs of configurations."""
+    below = {count: each for count, each in by_count.items() if count < chosen.num_gpus}
     above = [each for count, each in by_count.items() if count > chosen.num_gpus]
-    return [(each, chosen) for each in below[-1:]] + [(chosen, each) for each in above[:1]]
+    return ([(walk(below, worth_doubling), chosen)] if below else []) + [(chosen, each) for each in above]
 
 
 def _doubt_quality(case: Case) -> Doubts:

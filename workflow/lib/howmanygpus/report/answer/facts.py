@@ -5,14 +5,23 @@ The rules are in docs/answer.md. The templates in workflow/report/ make texts of
 """
 
 from dataclasses import dataclass
-from math import log2
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.answer.candidates import Candidate, Goal, choose_goal, list_candidates, summarize
+from howmanygpus.report.answer.candidates import (
+    TRAINING,
+    WALL,
+    Candidate,
+    Goal,
+    choose_goal,
+    list_candidates,
+    summarize,
+    use_clock,
+    walk,
+)
 from howmanygpus.report.answer.doubts import Case, list_doubts, list_unreached
 from howmanygpus.report.answer.limits import find_limit
 from howmanygpus.report.answer.names import CONFIGURATION
@@ -70,7 +79,10 @@ def decide(
     repeats = runs.groupby(CONFIGURATION, dropna=False)["repeat"]
     runs = runs.assign(repeats_planned=repeats.transform("size"))
     decisions = [
-        _decide_part(part, times.merge(part[list(IDENTITY)]), question, explanations) | {"of": ", ".join(names)}
+        _decide_part(
+            part, times.merge(part[list(IDENTITY)]), question, explanations, _list_models_of_one_price(part, runs)
+        )
+        | {"of": ", ".join(names)}
         for names, part in _split(runs)
     ]
     asked = {"worth_doubling": question.worth_doubling, "deadline_h": question.deadline_h, "budget": question.budget}
@@ -102,6 +114,12 @@ def _split(runs: pd.DataFrame) -> list[tuple[list[str], pd.DataFrame]]:
     return split
 
 
+def _list_models_of_one_price(part: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
+    """Return the models of the devices that have one price, because they have one name; nothing without a price."""
+    priced = runs[runs["device"].isin(part["device"]) & runs["cost"].notna()]
+    return sorted(priced["device_model"].dropna().unique())
+
+
 def _describe_study(planned: pd.DataFrame, runs: pd.DataFrame) -> Facts:
     started = planned["started_at"].dropna().sort_values()
     first = planned.iloc[0]
@@ -121,7 +139,7 @@ def _describe_study(planned: pd.DataFrame, runs: pd.DataFrame) -> Facts:
 
 
 def _decide_part(
-    runs: pd.DataFrame, times: pd.DataFrame, question: Question, explanations: pd.DataFrame | None
+    runs: pd.DataFrame, times: pd.DataFrame, question: Question, explanations: pd.DataFrame | None, models: list[str]
 ) -> Facts:
     counted = choose_inputs(runs)
     stock = counted[~counted["variant"].isin(question.best_variants)]
@@ -133,22 +151,24 @@ def _decide_part(
     times = times.merge(runs[list(IDENTITY)])
     goal = choose_goal(runs, times)
     found = list_candidates(runs, times, goal)
+    clock = _choose_clock(found, goal, question)
+    found = use_clock(found, clock)
     equal, unequal = _split_by_quality(found, goal, question.margin)
     trusted = [candidate for candidate in equal if candidate.is_trusted]
     refusal = _refuse(runs, found, equal, is_baseline_needed=question.deadline_h is None)
     shown = trusted or equal
-    by_count = _choose_by_count(shown)
+    by_count, by_place = _choose_by_count(shown), _choose_by_place(shown)
     chosen = None
     if refusal is None:
         chosen, refusal = _choose(trusted, question)
     if chosen:
-        by_count[chosen.num_gpus] = chosen
+        by_count[chosen.num_gpus] = by_place[chosen.num_gpus, chosen.names["num_nodes"]] = chosen
     alternatives = _list_alternatives(chosen, shown, by_count) if chosen else []
     ties = _list_ties(chosen, shown) if chosen else []
     named = [*([chosen] if chosen else []), *(other for _, other in alternatives), *ties]
     last = chosen
     if refusal is not None and question.deadline_h is not None:
-        last = min(trusted, key=lambda each: each.duration, default=None)
+        last = min(trusted, key=lambda each: each.time, default=None)
     guesses = runs["quality_of_guess"].dropna().astype(float)
     case = Case(
         runs=runs,
@@ -166,6 +186,7 @@ def _decide_part(
         deadline_h=question.deadline_h,
         budget=question.budget,
         last=last,
+        models_of_one_price=models if len(models) > 1 else [],
     )
     return {
         "goal": {
@@ -182,8 +203,9 @@ def _decide_part(
             if chosen is not None
         ],
         "ties": [_name(other) | {"is_named": any(other is each for _, each in alternatives)} for other in ties],
-        "first_by_wall": _name_first_by_wall(chosen, shown, by_count) if chosen else None,
-        "counts": [_describe(best, by_count) | {"is_recommended": best is chosen} for best in by_count.values()],
+        "clock": clock,
+        "other_clock": _decide_by_other_clock(chosen, trusted, goal, question, by_count) if chosen else None,
+        "counts": [_describe(best, by_count) | {"is_recommended": best is chosen} for best in by_place.values()],
         "configurations": [_describe(each, by_count) for each in _list_configurations(shown, named)],
         "why": find_limit(case, explanations),
         "doubts": list_doubts(case),
@@ -196,12 +218,35 @@ def _name_series(runs: pd.DataFrame) -> pd.Series:
     return runs[names].agg(" ".join, axis=1)
 
 
-def _name_first_by_wall(chosen: Candidate, shown: list[Candidate], by_count: dict[int, Candidate]) -> Facts | None:
-    """Return what is done first if start-up, first step and evaluation count; None if it is also fastest otherwise."""
-    earlier = [each for each in shown if each.is_done_before(chosen)]
-    first = min(earlier, key=lambda each: np.median(each.walls), default=None)
-    fastest = min(shown, key=lambda each: each.duration)
-    return None if first is None or first is fastest else _describe(first, by_count)
+def _choose_clock(found: list[Candidate], goal: Goal, question: Question) -> str:
+    """Return the clock that decides: the wall time if it is paid for or limited, else the training time.
+
+    A run without a target is a sample of a longer training, of which a limit alone makes the whole.
+    """
+    is_limited = question.deadline_h is not None or question.budget is not None
+    is_paid = is_limited or (goal.is_target and all(each.costs for each in found))
+    return WALL if found and is_paid and _have_walls(found) else TRAINING
+
+
+def _have_walls(candidates: list[Candidate]) -> bool:
+    return all(len(each.walls) == each.num_repeats for each in candidates)
+
+
+def _decide_by_other_clock(
+    chosen: Candidate, trusted: list[Candidate], goal: Goal, question: Question, by_count: dict[int, Candidate]
+) -> Facts | None:
+    """Return what the other clock would recommend; None if it is the same, a tie with it, or not known."""
+    clock = TRAINING if chosen.clock == WALL else WALL
+    # Wall times of whole runs can be compared if these did the same work.
+    is_same_work = goal.is_target or len({each.images_of_run for each in trusted}) == 1
+    if not _have_walls(trusted) or not is_same_work:
+        return None
+    timed = use_clock(trusted, clock)
+    other, _ = _choose(timed, question)
+    own = next(each for each in timed if each.names == chosen.names)
+    if other is None or other is own or (other.num_gpus == own.num_gpus and other.is_tied_with(own)):
+        return None
+    return {"clock": clock} | _describe(other, by_count)
 
 
 def _split_by_quality(found: list[Candidate], goal: Goal, margin: float) -> tuple[list[Candidate], list[Candidate]]:
@@ -250,22 +295,31 @@ def _refuse(runs: pd.DataFrame, found: list[Candidate], equal: list[Candidate], 
     return None
 
 
+def _choose_by_place(candidates: list[Candidate]) -> dict[tuple[int, int], Candidate]:
+    """Return the fastest configuration of each number of devices and nodes, by rising numbers."""
+    best: dict[tuple[int, int], Candidate] = {}
+    for candidate in sorted(candidates, key=lambda each: each.time):
+        best.setdefault((candidate.num_gpus, candidate.names["num_nodes"]), candidate)
+    return dict(sorted(best.items()))
+
+
 def _choose_by_count(candidates: list[Candidate]) -> dict[int, Candidate]:
     """Return the fastest configuration of each device count, by rising count."""
     best: dict[int, Candidate] = {}
-    for candidate in sorted(candidates, key=lambda each: each.duration):
+    for candidate in sorted(candidates, key=lambda each: each.time):
         best.setdefault(candidate.num_gpus, candidate)
     return dict(sorted(best.items()))
 
 
 def _list_configurations(candidates: list[Candidate], named: list[Candidate]) -> list[Candidate]:
-    """Return the fastest configuration of each series on each device count, and those that the answer names.
+    """Return the fastest configuration of each series on each number of devices and nodes, and those that are named.
 
-    They are in the order of series, device count and duration.
+    They are in the order of series, devices, nodes and time.
     """
-    listed: dict[tuple[str, int], list[Candidate]] = {}
-    for candidate in sorted(candidates, key=lambda each: each.duration):
-        place = listed.setdefault((candidate.names["series"], candidate.num_gpus), [])
+    listed: dict[tuple[str, int, int], list[Candidate]] = {}
+    for candidate in sorted(candidates, key=lambda each: each.time):
+        where = candidate.names["series"], candidate.num_gpus, candidate.names["num_nodes"]
+        place = listed.setdefault(where, [])
         if not place or any(candidate is each for each in named):
             place.append(candidate)
     return [candidate for place in sorted(listed) for candidate in listed[place]]
@@ -277,10 +331,10 @@ def _choose(trusted: list[Candidate], question: Question) -> tuple[Candidate | N
     if question.budget is not None:
         if not all(candidate.costs for candidate in pool):
             return None, word("costs_unknown")
-        pool = [candidate for candidate in pool if candidate.price <= question.budget]
+        pool = [candidate for candidate in pool if candidate.cost <= question.budget]
         if not pool:
-            cheapest = min(trusted, key=lambda candidate: candidate.price)
-            prices = {"currency": cheapest.currency, "cheapest": str(cheapest), "cost": cheapest.price}
+            cheapest = min(trusted, key=lambda candidate: candidate.cost)
+            prices = {"currency": cheapest.currency, "cheapest": str(cheapest), "cost": cheapest.cost}
             return None, word("over_budget", budget=question.budget, **prices)
     if question.deadline_h is not None:
         in_time = [each for each in pool if each.walls and np.median(each.walls) / 3600 <= question.deadline_h]
@@ -294,12 +348,12 @@ def _choose(trusted: list[Candidate], question: Question) -> tuple[Candidate | N
             return None, word("too_late", is_within_budget=is_within_budget, **times)
         return min(in_time, key=lambda candidate: (candidate.price, candidate.num_gpus)), None
     by_count = _choose_by_count(pool)
-    chosen = _walk(by_count, question.worth_doubling)
+    chosen = walk(by_count, question.worth_doubling)
     # Idle devices of a node may make fewer devices dearer, and several nodes dearer than one.
     better = _choose_better(chosen, pool)
     if better.num_gpus != chosen.num_gpus:
         further = {count: each for count, each in by_count.items() if count > better.num_gpus}
-        better = _choose_better(_walk({better.num_gpus: better} | further, question.worth_doubling), pool)
+        better = _choose_better(walk({better.num_gpus: better} | further, question.worth_doubling), pool)
     return better, None
 
 
@@ -315,28 +369,10 @@ def _is_tie_of_as_many(one: Candidate, other: Candidate) -> bool:
     return one.num_gpus == other.num_gpus and one.is_tied_by_repeats_with(other)
 
 
-def _walk(by_count: dict[int, Candidate], worth_doubling: float) -> Candidate:
-    """Return the configuration from which on a doubling of the devices gains less than it must.
-
-    If repeats do not tell it from no gain, it gains nothing. One repeat tells nothing, so that medians decide.
-    """
-    first, *others = by_count.values()
-    chosen = first
-    for candidate in others:
-        doublings = log2(candidate.num_gpus / chosen.num_gpus)
-        if (
-            candidate.is_tied_by_repeats_with(chosen)
-            or chosen.duration / candidate.duration < worth_doubling**doublings
-        ):
-            break
-        chosen = candidate
-    return chosen
-
-
 def _list_ties(chosen: Candidate, candidates: list[Candidate]) -> list[Candidate]:
     """Return the configurations on as many devices that the repeats cannot tell from the chosen one."""
     same = [each for each in candidates if each is not chosen and each.num_gpus == chosen.num_gpus]
-    return [each for each in sorted(same, key=lambda each: each.duration) if each.is_tied_with(chosen)]
+    return [each for each in sorted(same, key=lambda each: each.time) if each.is_tied_with(chosen)]
 
 
 def _list_alternatives(
@@ -350,8 +386,8 @@ def _list_alternatives(
     others = [each for each in candidates if each.num_gpus == chosen.num_gpus and each.series[0] != chosen.series[0]]
     found = {
         "cheapest": cheapest if cheapest.is_cheaper_than(chosen) else None,
-        "fastest": min(candidates, key=lambda each: each.duration),
-        "other framework": min(others, key=lambda each: each.duration, default=None),
+        "fastest": min(candidates, key=lambda each: each.time),
+        "other framework": min(others, key=lambda each: each.time, default=None),
         "next doubling": next((each for count, each in by_count.items() if count >= 2 * chosen.num_gpus), None),
     }
     named: list[tuple[list[str], Candidate]] = []
@@ -384,6 +420,7 @@ def _name(candidate: Candidate) -> Facts:
     return {
         "num_gpus": candidate.num_gpus,
         "num_nodes": int(names["num_nodes"]),
+        "placement": names["placement"],
         "device": names["device"],
         "device_models": sorted(candidate.models),
         "framework": framework,
@@ -409,7 +446,7 @@ def _describe(candidate: Candidate, by_count: dict[int, Candidate]) -> Facts:
         "images_per_s": summarize(candidate.rates),
         "cost": summarize(candidate.costs),
         "currency": candidate.currency,
-        "device_seconds": candidate.duration * candidate.num_gpus,
+        "device_seconds": candidate.time * candidate.num_billed,
         "speedup": None if is_base else speedup.as_fact(),
         "efficiency": None if is_base else speedup.median / ratio,
         "quality": summarize(candidate.qualities),

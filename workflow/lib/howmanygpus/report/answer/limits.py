@@ -1,6 +1,5 @@
 """Why a recommendation has no more devices: their price, the target, the images that they need, or their rate."""
 
-from math import log2
 from statistics import median
 from typing import Any
 
@@ -21,14 +20,26 @@ def find_limit(case: Case, explanations: pd.DataFrame | None) -> Facts | None:
     """Return why the next device count is not recommended; None if no more devices were planned, or nothing says it.
 
     explanations: the table of that name, if it was made. The result has a kind, and what read_cause returns; `curve` is
-    the sentence on the recommended curve, also if something else decided, or None.
+    the sentence on the recommended curve, also if something else decided, or None; `further` says that larger numbers
+    gain too little as well, or is None.
     """
     chosen = case.chosen
     if chosen is None or not (case.runs["num_gpus"] > chosen.num_gpus).any():
         return None
     own = None if explanations is None else _choose_explanation(chosen, explanations)
     limit = _find_limit(case, chosen, own)
-    return None if limit is None else limit | {"curve": None if own is None else own["sentence"]}
+    if limit is None:
+        return None
+    return limit | {"curve": None if own is None else own["sentence"], "further": _explain_further(case, chosen)}
+
+
+def _explain_further(case: Case, chosen: Candidate) -> str | None:
+    """Say of what is beyond the next device count that it gains too little as well; None if nothing does."""
+    if case.worth_doubling is None:
+        return None
+    _, *further = [each for count, each in case.by_count.items() if count > chosen.num_gpus] or [chosen]
+    short = [each.gain_over(chosen).median < each.need_over(chosen, case.worth_doubling) for each in further]
+    return word("no_further", counts=[each.num_gpus for each in further]) if short and all(short) else None
 
 
 def _find_limit(case: Case, chosen: Candidate, own: pd.Series | None) -> Facts | None:
@@ -38,22 +49,26 @@ def _find_limit(case: Case, chosen: Candidate, own: pd.Series | None) -> Facts |
     gain = more.gain_over(chosen)
     known = {"more": str(more), "gain": gain.as_fact()}
     if case.worth_doubling is None:
-        is_dearer = 0 < chosen.price < more.price
+        is_late = case.deadline_h is not None and bool(more.walls) and median(more.walls) > 3600 * case.deadline_h
+        is_dearer = 0 < chosen.price < more.price and not is_late
         return _say("dearer", **known, times_price=more.price / chosen.price) if is_dearer else None
-    if case.budget is not None and more.price > case.budget:
-        prices = {"cost": more.price, "currency": more.currency, "budget": case.budget}
+    if case.budget is not None and more.costs and more.cost > case.budget:
+        prices = {"cost": more.cost, "currency": more.currency, "budget": case.budget}
         return _say("more_than_the_budget", **known, **prices)
-    needed = case.worth_doubling ** log2(more.num_gpus / chosen.num_gpus)
+    needed = more.need_over(chosen, case.worth_doubling)
     if gain.median >= needed:
         return _say("gain_not_told", **known) if more.is_tied_by_repeats_with(chosen) else None
     known |= {"needed": needed}
+    trained = chosen.duration / more.duration
+    if trained >= needed:
+        return _say("more_start", **known, trained=trained)
     if case.goal.is_target and more.rates and chosen.rates:
         rate, sizes = (
             median(more.rates) / median(chosen.rates),
             [each.names["global_batch_size"] for each in (chosen, more)],
         )
         if rate >= needed and sizes[0] < sizes[1]:
-            return _say("more_images", **known, rate=rate, images=rate / gain.median, sizes=sizes)
+            return _say("more_images", **known, rate=rate, images=rate / trained, sizes=sizes)
     if own is None:
         return _say("gain_unexplained", **known, has_controls=not is_program(case.runs))
     return {"kind": "curve"} | read_cause(own)

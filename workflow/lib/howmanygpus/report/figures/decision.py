@@ -83,7 +83,7 @@ def write_title(part: pd.DataFrame) -> str:
     row = chosen.iloc[0].to_dict()
     if pd.notna(row["threshold"]):
         goal = f"{row['metric']} {row['threshold']:g}{describe_guess(part)}"
-        reached = f"{goal} in {write_duration(read_value(row, 'duration_s'))}"
+        reached = f"{goal} in {write_duration(read_value(row, row['clock']))}"
     else:
         reached = write_value(read_value(row, "images_per_s"), f"{row['unit']}/s")
     return f"{textwrap.fill(f'{of}Use {write_one(row)}', WIDTH)}\n{reached}"
@@ -118,9 +118,12 @@ def draw_speed(axes: Axes, part: pd.DataFrame, letters: dict) -> None:
         draw_lines(axes, part, letters, "images_per_s", 1.0, is_time=False)
         axes.set_ylabel(f"{first['unit']}/s over all devices")
         return
-    unit, size = choose_unit(part["duration_s"].min())
-    draw_lines(axes, part, letters, "duration_s", size, is_time=True)
-    axes.set_ylabel(f"training time to {first['metric']} {first['threshold']:g} ({unit})")
+    clock = first["clock"]
+    unit, size = choose_unit(part[clock].min())
+    draw_lines(axes, part, letters, clock, size, is_time=True)
+    axes.set_ylabel(
+        f"{'wall' if clock == 'wall_s' else 'training'} time to {first['metric']} {first['threshold']:g} ({unit})"
+    )
 
 
 def draw_price(axes: Axes, part: pd.DataFrame, letters: dict) -> None:
@@ -167,7 +170,7 @@ def draw_lines(
 
 def find_fastest(rows: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Return the fastest row of each kind on each number of devices, by rising number."""
-    return rows.sort_values("duration_s").drop_duplicates([kind, "num_gpus"]).sort_values("num_gpus")
+    return rows.sort_values(rows["clock"].iloc[0]).drop_duplicates([kind, "num_gpus"]).sort_values("num_gpus")
 
 
 def name_lines(part: pd.DataFrame) -> pd.Series:

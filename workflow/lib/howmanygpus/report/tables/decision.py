@@ -1,10 +1,11 @@
 """
-What the recommendation was chosen from: the fastest configuration of each series on each number of devices.
+What the recommendation was chosen from: the fastest configuration of each series on each number of devices and nodes.
 
 What the answer names is there too if it is not the fastest, such as a smaller batch that costs less.
 `roles` are recommended, cheapest, fastest, other framework and next doubling, separated by commas, or `tied` for what
 the repeats do not tell from the recommended configuration. `duration_s` is the training time until the target or,
-without a target, the seconds that all devices need for one image. `of` is the part of a study that is decided by
+without a target, the seconds that all devices need for one image. `clock` names the
+column that decides. `of` is the part of a study that is decided by
 itself: the model of the devices, or a combination of a program's axes. A part without a recommendation has `refusal`.
 The same facts are in answer.json; docs/answer.md has the rules.
 """
@@ -18,13 +19,13 @@ from howmanygpus.report.answer.facts import Facts, Question, decide
 READS = ("runs", "time_to_accuracy")
 USES_METRIC = True
 VALUES = ("duration_s", "images_per_s", "wall_s", "cost", "quality")
-NAMES = ("framework", "series", "variant", "precision", "input", "device", "num_nodes", "num_gpus")
+NAMES = ("framework", "series", "variant", "precision", "input", "device", "placement", "num_nodes", "num_gpus")
 SIZES = ("per_device_batch_size", "accumulate")
 COUNTED = ("currency", "device_seconds", "efficiency", "num_repeats", "num_disturbed")
 WHERE = ("series", "num_nodes", "num_gpus", *SIZES)
 """Facts that tell configurations of one part apart."""
 COLUMNS = [
-    *("study", "of", "metric", "threshold", "unit", "worth_doubling", "refusal", "roles", "quality_of_guess"),
+    *("study", "of", "metric", "threshold", "unit", "worth_doubling", "refusal", "clock", "roles", "quality_of_guess"),
     *(*NAMES, *SIZES),
     *(f"{value}{end}" for value in VALUES for end in ("", "_low", "_high")),
     *COUNTED,
@@ -51,6 +52,7 @@ def list_rows(decision: Facts, facts: Facts) -> list[Facts]:
         "unit": facts["unit"],
         "worth_doubling": asked["worth_doubling"] if is_walked else None,
         "refusal": decision["refusal"],
+        "clock": decision["clock"],
     }
     rows = [common | flatten(one) | {"roles": roles.get(tell(one))} for one in decision["configurations"]]
     return rows or [common]
