@@ -47,7 +47,7 @@ def _find_limit(case: Case, chosen: Candidate, own: pd.Series | None) -> Facts |
     if more is None:
         return _explain_absence(case, chosen)
     gain = more.gain_over(chosen)
-    known = {"more": str(more), "gain": gain.as_fact()}
+    known: dict[str, Any] = {"more": str(more), "gain": gain.as_fact()}
     if case.worth_doubling is None:
         is_late = case.deadline_h is not None and bool(more.walls) and median(more.walls) > 3600 * case.deadline_h
         is_dearer = 0 < chosen.price < more.price and not is_late
@@ -63,10 +63,8 @@ def _find_limit(case: Case, chosen: Candidate, own: pd.Series | None) -> Facts |
     if trained >= needed:
         return _say("more_start", **known, trained=trained)
     if case.goal.is_target and more.rates and chosen.rates:
-        rate, sizes = (
-            median(more.rates) / median(chosen.rates),
-            [each.names["global_batch_size"] for each in (chosen, more)],
-        )
+        rate = median(more.rates) / median(chosen.rates)
+        sizes = [each.names["global_batch_size"] for each in (chosen, more)]
         if rate >= needed and sizes[0] < sizes[1]:
             return _say("more_images", **known, rate=rate, images=rate / trained, sizes=sizes)
     if own is None:
