@@ -5,9 +5,10 @@ import pytest
 
 from answered import DIGITS, find_line, make_facts
 from howmanygpus.config.errors import ConfigError
-from howmanygpus.gate.judge import describe_layout
+from howmanygpus.gate.coverage import describe_layout
 from howmanygpus.report.answer.batches import describe_target
 from howmanygpus.report.figures.run_grid import list_disturbed
+from howmanygpus.report.outcomes import FEWEST
 from howmanygpus.report.rows import name_count
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.scaling import name_curve
@@ -32,6 +33,7 @@ def test_the_data_of_one_label_and_one_channel():
 
 def test_a_configuration_of_one_device_and_one_image():
     one = {"series": "a", "num_gpus": 1, "num_nodes": 1, "device": "cpu", "per_device_batch_size": 1, "accumulate": 1}
+    one |= {"placement": FEWEST}
     assert write_configuration(one, "images") == "1 x cpu, a, 1 image per device"
 
 
@@ -51,7 +53,7 @@ def test_a_target_that_the_only_repeat_of_a_larger_batch_misses():
 
 def test_a_curve_and_a_layout_of_one():
     assert name_curve("weak", 1, "images") == "weak scaling, 1 image per device"
-    assert [describe_layout(layout) for layout in ((1, 1), (2, 2))] == ["1 device", "2 devices of 2 nodes"]
+    assert [describe_layout(*layout) for layout in ((1, 1), (2, 2))] == ["1 device", "2 devices of 2 nodes"]
 
 
 def test_the_only_run_that_is_marked_as_disturbed():
