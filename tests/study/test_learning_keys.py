@@ -146,7 +146,14 @@ def test_under_strong_scaling_more_devices_accumulate_less():
 
 
 def test_the_answer_names_accumulated_batches():
-    one = {"series": "pytorch_ddp", "num_gpus": 2, "num_nodes": 1, "device": "cuda", "per_device_batch_size": 16}
+    one = {
+        "series": "pytorch_ddp",
+        "num_gpus": 2,
+        "num_nodes": 1,
+        "placement": "fewest_nodes",
+        "device": "cuda",
+        "per_device_batch_size": 16,
+    }
     assert write_configuration(one | {"accumulate": 1}, "images") == "2 x cuda, pytorch_ddp, 16 images per device"
     assert write_configuration(one | {"accumulate": 4}, "images") == "2 x cuda, pytorch_ddp, 4 x 16 images per device"
 
