@@ -150,7 +150,7 @@ def test_the_answer_names_accumulated_batches():
         "series": "pytorch_ddp",
         "num_gpus": 2,
         "num_nodes": 1,
-        "placement": "fewest_nodes",
+        "placement": "fewest nodes",
         "device": "cuda",
         "per_device_batch_size": 16,
     }
