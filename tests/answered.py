@@ -6,7 +6,8 @@ import pandas as pd
 
 from howmanygpus.report.answer.details import describe
 from howmanygpus.report.answer.facts import Question, decide
-from howmanygpus.report.outcomes import IDENTITY, identify
+from howmanygpus.report.columns import IDENTITY
+from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS

@@ -1,13 +1,15 @@
 """Tables of small studies, from which the tests of figures draw."""
 
 import functools
+import itertools
 import tempfile
 from pathlib import Path
 
 import pandas as pd
 
+from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.files import read_table, write_table
-from howmanygpus.report.outcomes import IDENTITY, identify
+from howmanygpus.report.outcomes import identify
 from howmanygpus.report.rows import PROGRAM
 from howmanygpus.report.tables import ceilings, decision, input_parts, time_split
 from howmanygpus.report.tables.allreduce import tabulate
@@ -50,53 +52,54 @@ def unchanged(table) -> None:
     """Change nothing in a table."""
 
 
-def make_tables(status_of, accuracy_of, change=unchanged, unit=None) -> dict[str, pd.DataFrame]:
+def make_tables(status_of, accuracy_of, change=unchanged, unit=None, axis=None) -> dict[str, pd.DataFrame]:
     """Make tables of SERIES on 3 device counts with 2 repeats; they are written and read as the workflow does.
 
     change: is called with the tables of runs, losses and step times, from which the others are made. unit: what a
-    user's program counts; None for the workflow's networks.
+    user's program counts; None for the workflow's networks. axis: a setting of runs and the values with each of which
+    all of them are made; None for the defaults alone.
     """
-    return {name: table.copy() for name, table in _make_tables(status_of, accuracy_of, change, unit).items()}
+    return {name: table.copy() for name, table in _make_tables(status_of, accuracy_of, change, unit, axis).items()}
 
 
 @functools.cache
-def _make_tables(status_of, accuracy_of, change, unit) -> dict[str, pd.DataFrame]:
+def _make_tables(status_of, accuracy_of, change, unit, axis) -> dict[str, pd.DataFrame]:
     with tempfile.TemporaryDirectory() as folder:
-        return _write_tables(Path(folder), status_of, accuracy_of, change, unit)
+        return _write_tables(Path(folder), status_of, accuracy_of, change, unit, axis)
 
 
-def _make_runs(status_of, accuracy_of, unit) -> dict[str, pd.DataFrame]:
+def _make_runs(status_of, accuracy_of, unit, axis) -> dict[str, pd.DataFrame]:
     """Make the tables that are read from the records of runs."""
     plan = {"config": FIXED["config"] | {"program": {"unit": unit} if unit else None}}
     runs, evaluations, losses, steps = [], [], [], []
-    for framework, variant in (("a", "base"), ("b", "base"), ("b", "best")):
-        for num_gpus in (1, 2, 4):
-            for repeat in (1, 2):
-                names = {"framework": framework, "variant": variant, "repeat": repeat}
-                spec = make_spec(**names, num_gpus=num_gpus, global_batch_size=8 * num_gpus)
-                identity, status = identify(plan, vars(spec)), status_of(num_gpus)
-                identity |= {"input": PROGRAM} if unit else {}
-                row = identity | {
-                    "run_dir": f"results/runs/{framework}/{variant}/gpus{num_gpus}_repeat{repeat}",
-                    "status": status,
-                    "reason": "" if status == "completed" else f"why {status}",
-                    **{"init_s": 3.0, "compile_s": 1.0},
-                }
-                if status == "completed":
-                    row |= {"images_per_s": 100.0 * num_gpus, "quality_best": accuracy_of(num_gpus)}
-                    row |= {"quality_last": accuracy_of(num_gpus), "quality_metric": "accuracy"}
-                    row |= {"images_seen": 480 * num_gpus, "train_s": 5.0}
-                    row |= {"quality_of_guess": GUESS, "eval_s": 1.0, "wall_time_s": 10.0}
-                    row |= {"cost": 6.0 + num_gpus, "currency": "EUR", "device_hours": num_gpus / 90}
-                    row |= {"billed_device_hours": num_gpus / 90, "failed_billed_device_hours": num_gpus / 360}
-                    row |= {"device_model": "EPYC", "started_at": "2026-01-01T00:00:00+00:00"}
-                    moment = {"epoch": 1, "images_seen": 80, "train_s": 1.0, "wall_s": 2.0}
-                    moment |= {"quality": accuracy_of(num_gpus)}
-                    moment |= {"metric": "accuracy", "quality_of_guess": GUESS}
-                    evaluations.append(identity | moment)
-                    steps.append(identity | {name: 0.001 * percent for name, percent in PERCENTILES.items()})
-                    losses += [identity | {"last_step": step, "loss": 2.0 / step} for step in (1, 6)]
-                runs.append(row)
+    settings = [{axis[0]: value} for value in axis[1]] if axis else [{}]
+    series = (("a", "base"), ("b", "base"), ("b", "best"))
+    for more, (framework, variant), num_gpus, repeat in itertools.product(settings, series, (1, 2, 4), (1, 2)):
+        names = {"framework": framework, "variant": variant, "repeat": repeat} | more
+        spec = make_spec(**names, num_gpus=num_gpus, global_batch_size=8 * num_gpus)
+        identity, status = identify(plan, vars(spec)), status_of(num_gpus)
+        identity |= {"input": PROGRAM} if unit else {}
+        row = identity | {
+            "run_dir": f"results/runs/{framework}/{'_'.join([variant, *more.values()])}/gpus{num_gpus}_repeat{repeat}",
+            "status": status,
+            "reason": "" if status == "completed" else f"why {status}",
+            **{"init_s": 3.0, "compile_s": 1.0},
+        }
+        if status == "completed":
+            row |= {"images_per_s": 100.0 * num_gpus, "quality_best": accuracy_of(num_gpus)}
+            row |= {"quality_last": accuracy_of(num_gpus), "quality_metric": "accuracy"}
+            row |= {"images_seen": 480 * num_gpus, "train_s": 5.0}
+            row |= {"quality_of_guess": GUESS, "eval_s": 1.0, "wall_time_s": 10.0}
+            row |= {"cost": 6.0 + num_gpus, "currency": "EUR", "device_hours": num_gpus / 90}
+            row |= {"billed_device_hours": num_gpus / 90, "failed_billed_device_hours": num_gpus / 360}
+            row |= {"device_model": "EPYC", "started_at": "2026-01-01T00:00:00+00:00"}
+            moment = {"epoch": 1, "images_seen": 80, "train_s": 1.0, "wall_s": 2.0}
+            moment |= {"quality": accuracy_of(num_gpus)}
+            moment |= {"metric": "accuracy", "quality_of_guess": GUESS}
+            evaluations.append(identity | moment)
+            steps.append(identity | {name: 0.001 * percent for name, percent in PERCENTILES.items()})
+            losses += [identity | {"last_step": step, "loss": 2.0 / step} for step in (1, 6)]
+        runs.append(row)
     return {
         "runs": pd.DataFrame(runs, columns=list(RUNS)),
         "evaluations": pd.DataFrame(evaluations, columns=list(EVALUATION)),
@@ -105,8 +108,8 @@ def _make_runs(status_of, accuracy_of, unit) -> dict[str, pd.DataFrame]:
     }
 
 
-def _write_tables(folder, status_of, accuracy_of, change, unit) -> dict[str, pd.DataFrame]:
-    tables = _make_runs(status_of, accuracy_of, unit)
+def _write_tables(folder, status_of, accuracy_of, change, unit, axis) -> dict[str, pd.DataFrame]:
+    tables = _make_runs(status_of, accuracy_of, unit, axis)
     change(tables["runs"])
     change(tables["losses"])
     change(tables["step_times"])
@@ -165,7 +168,7 @@ def make_timelines(runs: pd.DataFrame) -> pd.DataFrame:
 
 def make_traces(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Make the tables of traces: each completed run has two steps of 1 s that wait for 0.5 s."""
-    identity = list(IDENTITY)
+    identity = IDENTITY
     done = runs.loc[runs["status"] == "completed", identity]
     measured = {"num_steps": 2, "window_s": 2.0, "step_s_traced": 1.0, "gap_s_median": 0.5, "busy_frac": 0.5}
     parts = pd.DataFrame({"time_s": [0.0, 0.5, 1.0, 1.5], "step": [1, 1, 2, 2], "busy_frac": [0.0, 1.0, 0.0, 1.0]})

@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.report.tables.batch_sizes import CURVE, SIZES, average_noise
+from howmanygpus.report.tables.batch_sizes import COMPARED, SIZES, average_noise
 from howmanygpus.report.tables.gradient_noise import estimate
 from measure.asked import ON_TWO
 from project import ROOT
 
-IDENTITY = dict.fromkeys([*CURVE, *SIZES], 1)
+IDENTITY = dict.fromkeys([*COMPARED, *SIZES], 1)
 
 
 IMAGES, PARTS = 4, 8

@@ -6,13 +6,13 @@ import pytest
 from matplotlib.text import Text
 
 from figured import GRIDS, make_tables, unchanged
+from howmanygpus.report.columns import CONFIGURATION
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.run_grid import LOSSES_DIFFER_TEXT
 from howmanygpus.report.figures.speedup import choose_threshold
 from howmanygpus.report.rows import DAGGER
 from howmanygpus.report.style import FAILED_NOTE, RATES_NOTE, RING, RING_NOTE, STAR_NOTE
 from howmanygpus.report.tables.time_to_accuracy import COLUMNS as TIMES
-from howmanygpus.report.tables.time_to_accuracy import CONFIGURATION
 
 OTHERS = ("allreduce", "quality_by_epoch", "run_grid", "real_against_synthetic", "timelines", "traces")
 """Figures of what other work does not disturb, and those that are tested elsewhere."""

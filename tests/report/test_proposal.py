@@ -8,7 +8,7 @@ import pytest
 
 from answered import make_runs
 from howmanygpus.report.answer.facts import Question, decide
-from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.proposal import collect, draw, save
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import COLUMNS as TIMES
@@ -30,7 +30,7 @@ def make_facts(rates, more_rows=(), **changes):
     ]
     runs, evaluations = make_runs(*rows, *(rows[-1] | more for more in more_rows))
     times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": [0.9]})
-    used = runs[list(IDENTITY)].assign(utilisation_frac=0.8, memory_gib_highest=1.5)
+    used = runs[IDENTITY].assign(utilisation_frac=0.8, memory_gib_highest=1.5)
     used = used.reindex(columns=list(UTILISATION))
     answer = decide(runs, times, Question())
     return collect(answer, runs, compute_scaling(runs, {"weak": [8]}, {}), used, CONFIG)
@@ -123,5 +123,5 @@ def test_a_study_without_rates_says_so():
     runs, _ = make_runs({"framework": "a", "status": "crashed"})
     times = pd.DataFrame(columns=TIMES)
     scaling = compute_scaling(runs, {"weak": [8]}, {})
-    facts = collect(decide(runs, times, Question()), runs, scaling, runs[list(IDENTITY)], CONFIG)
+    facts = collect(decide(runs, times, Question()), runs, scaling, runs[IDENTITY], CONFIG)
     assert "there is nothing to show" in render_proposal(facts, "md")

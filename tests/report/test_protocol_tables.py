@@ -12,11 +12,12 @@ import pytest
 from answered import find_line, make_facts
 from howmanygpus.config.schema import study_defaults
 from howmanygpus.report.answer.details import list_protocols
+from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.protocols import RANKS_NOTE, UNSURE_NOTE
 from howmanygpus.report.files import write_table
 from howmanygpus.report.metrics import load_metric
-from howmanygpus.report.outcomes import IDENTITY, identify
+from howmanygpus.report.outcomes import identify
 from howmanygpus.report.predictions import Predictions
 from howmanygpus.report.published import WORDS, drop_unfair
 from howmanygpus.report.tables import batch_sizes, protocols, scaling, time_to_accuracy, variants
@@ -188,7 +189,7 @@ def test_no_table_of_comparisons_has_a_run_under_a_protocol():
     times = time_to_accuracy.tabulate(plan, runs, evaluations)
     assert set(times["variant"]) == {"base"}
     assert variants.tabulate(plan, runs, evaluations).empty
-    noise = pd.DataFrame(columns=[*batch_sizes.CURVE, *batch_sizes.SIZES])
+    noise = pd.DataFrame(columns=[*batch_sizes.COMPARED, *batch_sizes.SIZES])
     assert set(batch_sizes.tabulate(plan, runs, times, noise)["variant"]) == {"base"}
 
 
@@ -262,7 +263,7 @@ def test_the_answer_names_the_effect_of_each_protocol_and_changes_of_rank():
     assert (time["metric"], time["target"]) == ("accuracy", 0.5)
     (found,) = describe({"framework": "a"}, {"framework": "a", "variant": "eval_batch_statistics"})
     assert not found["measures"][0]["effects"][0]["is_ratio"] and found["measures"][0]["effects"][0]["median"] == 0
-    others = {next(make_runs({"framework": "a"})[0][list(IDENTITY)].itertuples(index=False, name=None)): (0.7, 56)}
+    others = {next(make_runs({"framework": "a"})[0][IDENTITY].itertuples(index=False, name=None)): (0.7, 56)}
     (found,) = describe({"framework": "a"}, others=others)
     assert found["measures"][0]["effects"][0]["num_images"] == 56
     assert describe(*two_frameworks(5.0, 6.0)) == []

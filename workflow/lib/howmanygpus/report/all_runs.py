@@ -19,6 +19,7 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from howmanygpus.paths import ATTEMPTS
+from howmanygpus.report.columns import SERIES, STUDY, TASK, TITLES, list_columns
 from howmanygpus.report.files import find_record
 from howmanygpus.report.outcomes import UNDECIDED, read_run_attempts
 from howmanygpus.report.tables.scaling import CONFIGURATION
@@ -29,12 +30,9 @@ from howmanygpus.report.timelines import PHASE_SERIES, PHASES, unpack
 from howmanygpus.report.trajectory import has_unexplained_losses
 from howmanygpus.surroundings.secrets import shorten
 
-NAMES = {
-    **{"study": "study", "dataset": "data set", "model": "network", "framework": "framework", "variant": "variant"},
-    **{"input": "input", "precision": "precision", "device": "device", "placement": "placement"},
-}
+NAMES = {name: TITLES[name] for name in (*list_columns(STUDY, TASK, SERIES), "placement")}
 """Columns of the table `runs` that say what a run is, with their titles. Those with one value are said once."""
-COUNTS = {"num_gpus": "devices", "per_device_batch_size": "batch per device", "repeat": "repeat"}
+COUNTS = {name: TITLES[name] for name in ("num_gpus", "per_device_batch_size", "repeat")}
 MEASURES = {"images_per_s": "images/s", "quality_last": "quality", "train_s": "training (s)", "wall_time_s": "wall (s)"}
 FILTERED = (*NAMES, "num_gpus", "per_device_batch_size", "status")
 """Columns with a list of values to choose from, unless it would be longer than MOST_CHOICES."""

@@ -6,14 +6,12 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.measure.spec import RESIDENT
+from howmanygpus.report.columns import BATCH, CONFIGURATION, PLACE, SERIES, list_columns
 from howmanygpus.report.published import is_control, is_fair
-from howmanygpus.report.tables.scaling import CURVE
 
 RESIDENT_INPUT, NO_EXCHANGE, NO_EVALUATION = "resident_input", "no_exchange", "no_evaluation"
 """Values of the column `control` of the table `runs`."""
-CONFIGURATION = ["placement", "num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"]
-
-SHARED = [*(name for name in CURVE if name not in ("variant", "input")), *CONFIGURATION]
+SHARED = [name for name in CONFIGURATION if name not in ("variant", "input")]
 """Columns that a control has in common with the run that it repeats."""
 
 
@@ -22,7 +20,7 @@ class Repeats:
 
     def __init__(self, plan: dict, runs: pd.DataFrame, phases: pd.DataFrame, utilisation: pd.DataFrame | None = None):
         """runs, phases, utilisation: the tables `runs`, `run_phases` and `utilisation`."""
-        names = ["framework", "variant", "input", "precision", "device", *CONFIGURATION, "repeat"]
+        names = [*list_columns(SERIES, PLACE, BATCH), "repeat"]
         self._runs = runs
         for table in (phases, *(() if utilisation is None else (utilisation,))):
             columns = [name for name in table if name not in self._runs or name in names]
@@ -32,14 +30,14 @@ class Repeats:
         self.first_variant = next(iter([*plan["config"].get("variants", ()), *fair["variant"]]), "")
         # One resident batch takes the place of all inputs.
         inputs = controls["input"].where(controls["control"] != RESIDENT_INPUT, RESIDENT)
-        self._fair = dict(list(fair.groupby([*CURVE, *CONFIGURATION], sort=False)))
+        self._fair = dict(list(fair.groupby(CONFIGURATION, sort=False)))
         controls = controls.assign(input=inputs).groupby(["control", "input", *SHARED], sort=False)
         self._controls = dict(list(controls))
 
     def find(self, row: pd.Series, control: str = "") -> pd.DataFrame:
         """Return all planned repeats of a configuration, or of one of its controls."""
         if not control:
-            return self._fair.get(tuple(row[[*CURVE, *CONFIGURATION]]), self._runs[:0])
+            return self._fair.get(tuple(row[CONFIGURATION]), self._runs[:0])
         given = RESIDENT if control == RESIDENT_INPUT else row["input"]
         if row["variant"] != self.first_variant:
             return self._runs[:0]

@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.outliers import CONFIGURATION
+from howmanygpus.report.columns import CONFIGURATION
 
 LIMIT = 0.05
 """Largest p-value of a trend."""

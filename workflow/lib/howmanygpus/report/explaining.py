@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from howmanygpus.report.columns import BATCH, PLACE, SERIES, list_columns
 from howmanygpus.report.drift import Drift
 from howmanygpus.report.outcomes import FEWEST
 from howmanygpus.report.rows import PROGRAM, count_units, name_count
@@ -319,8 +320,7 @@ def _find_others(scaling: pd.DataFrame, end: pd.Series, but: tuple[str, ...]) ->
 
 def _find_like(scaling: pd.DataFrame, end: pd.Series, but: tuple[str, ...]) -> pd.DataFrame:
     """Return the rows of the same devices that differ from a row only in some columns."""
-    names = ["framework", "variant", "input", "precision", "device", "placement", "scaling_mode", "fixed_batch_size"]
-    names += ["num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"]
+    names = [*list_columns(SERIES, PLACE, BATCH), "scaling_mode", "fixed_batch_size"]
     same = [name for name in names if name not in but]
     return scaling[(scaling[same] == end[same]).all(axis=1)]
 

@@ -13,16 +13,12 @@ from howmanygpus.files import read_each
 from howmanygpus.measure.schema import RecordError, read_record
 from howmanygpus.measure.spec import MODEL_PATH_KEYS
 from howmanygpus.paths import ATTEMPTS, RUNS
+from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.rows import name_count
 from howmanygpus.surroundings.secrets import hide_everywhere
 
 FEWEST = "fewest nodes"
 """The column `placement` of studies without the key `num_nodes`; others name the number of nodes there."""
-IDENTITY = (
-    *("study", "dataset", "model", "framework", "variant", "input", "precision", "device", "placement"),
-    *("num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size", "unit", "repeat", "seed"),
-)
-"""Columns that name one run. `unit` is what its batches and rates count."""
 UNDECIDED = (
     *("unsupported", "failed_parity", "missing", "not_run", "running", "stale"),
     *("interrupted", "suspended", "refused", "blocked", "cancelled", "preempted", "node_failed", "disk_full"),

@@ -14,9 +14,8 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.columns import CONFIGURATION
 
-CONFIGURATION = [name for name in IDENTITY if name not in ("repeat", "seed")]
 LIMIT = 3.5
 SMALLEST = 0.03
 """Relative difference up to which no repeat is an outlier: repeats on an idle machine differ by 1 to 3 %."""

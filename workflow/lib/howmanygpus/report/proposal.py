@@ -13,8 +13,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from howmanygpus.report.answer.candidates import summarize
-from howmanygpus.report.answer.names import CONFIGURATION
-from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.answer.names import OF_STUDY
+from howmanygpus.report.columns import IDENTITY, SERIES, list_columns
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import choose_inputs
 from howmanygpus.report.style import GREY, make_panels, mark_counts
@@ -37,7 +37,7 @@ def collect(
     recommendation, the fastest one; the curves are those of its framework with its batch.
     """
     runs = runs[is_fair(runs)]
-    own = runs.merge(utilisation, on=list(IDENTITY), how="left")
+    own = runs.merge(utilisation, on=IDENTITY, how="left")
     chosen = next((each["recommended"] for each in facts["decisions"] if each["recommended"]), None)
     known = scaling[scaling["images_per_s_median"].notna()]
     if chosen is None and len(known):
@@ -76,8 +76,8 @@ def collect(
 
 
 def _is_series(table: pd.DataFrame, chosen: Facts) -> pd.Series:
-    names = ("framework", "variant", "input", "precision", "device")
-    return (table[list(names)] == [chosen[name] for name in names]).all(axis=1)
+    names = list_columns(SERIES)
+    return (table[names] == [chosen[name] for name in names]).all(axis=1)
 
 
 def _choose_nodes(rows: pd.DataFrame, chosen: Facts) -> pd.DataFrame:
@@ -100,7 +100,7 @@ def _choose_curve(rows: pd.DataFrame, chosen: Facts) -> float:
 def _describe_rows(rows: pd.DataFrame, runs: pd.DataFrame, cases: int) -> list[Facts]:
     described: list[Facts] = []
     for _, row in rows.iterrows():
-        repeats = runs[(runs[CONFIGURATION] == row[CONFIGURATION]).all(axis=1) & (runs["status"] == "completed")]
+        repeats = runs[(runs[OF_STUDY] == row[OF_STUDY]).all(axis=1) & (runs["status"] == "completed")]
         wall = summarize(repeats["wall_time_s"].astype(float))
         started = repeats["init_s"].astype(float) + repeats["compile_s"].astype(float)
         share = (started / repeats["wall_time_s"].astype(float)).median()

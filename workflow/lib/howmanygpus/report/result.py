@@ -16,19 +16,14 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.answer.candidates import summarize
-from howmanygpus.report.answer.names import CONFIGURATION
+from howmanygpus.report.columns import BATCH, PLACE, SERIES, TASK, list_columns
 from howmanygpus.report.equivalence import compute_t_quantile, pool
 from howmanygpus.report.places import hide_hosts, hide_places
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.settings_of_runs import describe_settings
 
 VERSION = 2
-KEY = (
-    "dataset",
-    "model",
-    *(name for name in CONFIGURATION if name not in ("device", "placement")),
-    "global_batch_size",
-)
+KEY = tuple(list_columns(TASK, SERIES, PLACE, BATCH, but=["device", "placement"]))
 """What two results are matched by. The machine is left out, so that machines can be compared; see choose_key."""
 VALUES = ("images_per_s", "train_s", "wall_time_s", "quality_last", "peak_memory_gib", "cost")
 CONSTANT = (

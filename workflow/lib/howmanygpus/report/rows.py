@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from howmanygpus.measure.spec import RANDOM_INPUTS, RESIDENT
+from howmanygpus.report.columns import SERIES, list_columns
 from howmanygpus.report.files import read_texts, write_table
 
 
@@ -47,7 +48,7 @@ def name_series(table: pd.DataFrame, runs: pd.DataFrame | None = None) -> pd.Ser
 
     runs: the table of that name, if daggers are to mark frameworks with their own learning rates.
     """
-    columns = ("variant", "input", "precision", "device", "placement")
+    columns = [*list_columns(SERIES, but=["framework"]), "placement"]
     varying = [column for column in columns if table[column].nunique() > 1]
     names = table[["framework", *varying]].astype(str).agg(" ".join, axis=1)
     return names if runs is None or table.empty else names.mask(has_own_rates(table, runs), names + f" {DAGGER}")

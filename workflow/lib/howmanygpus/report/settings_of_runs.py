@@ -6,7 +6,8 @@ from typing import Any
 
 from howmanygpus.measure.spec import MODEL_PATH_KEYS
 from howmanygpus.paths import RUNS
-from howmanygpus.report.outcomes import FORMER_DEFAULTS, IDENTITY
+from howmanygpus.report.columns import IDENTITY
+from howmanygpus.report.outcomes import FORMER_DEFAULTS
 
 CODE = ("family", "strategy", "launcher", "device_kind")
 """Keys of a specification that follow from the framework and the device."""

@@ -11,7 +11,8 @@ import json
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.outcomes import IDENTITY, identify
+from howmanygpus.report.columns import IDENTITY
+from howmanygpus.report.outcomes import identify
 
 ROUNDOFF = {"fp32": 2.0**-24, "tf32": 2.0**-11, "bf16": 2.0**-9, "fp16": 2.0**-11}
 COMPRESSED = 2.0**-11
@@ -55,14 +56,14 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
         if identity in trained:
             works[identity] = json.dumps(select_work(spec, plan["how"]))
             kernels[identity] = KERNELS.get(spec["family"], spec["family"])
-    identities = list(losses[list(IDENTITY)].itertuples(index=False, name=None))
+    identities = list(losses[IDENTITY].itertuples(index=False, name=None))
     work = pd.Series([works.get(identity) for identity in identities], index=losses.index, dtype=object)
     same = losses.groupby([work, "last_step"])["loss"]
     median = same.transform("median").where(same.transform("count") > 1)
     roundoff = work.map({text: compute_roundoff(json.loads(text)) for text in work.dropna().unique()}).astype(float)
     losses = losses.assign(difference=(losses["loss"] - median).abs() / median.abs(), difference_limit=np.nan)
     kernels_of = [kernels.get(identity) for identity in identities]
-    run = losses.groupby(list(IDENTITY)).ngroup()
+    run = losses.groupby(IDENTITY).ngroup()
     compared = losses.assign(work=work, kernels=kernels_of, roundoff=roundoff, run=run)
     compared = compared[compared["difference"].notna()]
     for _, pool in compared.groupby(["precision", "input", "roundoff"]):
@@ -165,9 +166,9 @@ def summarize_trajectories(losses: pd.DataFrame) -> dict[tuple, dict]:
     known = losses[losses["difference"].notna()]
     compared = known[known["difference_limit"].notna()]
     compared = compared.assign(ratio=compared["difference"] / compared["difference_limit"])
-    worst = compared.sort_values("ratio", kind="stable").drop_duplicates(list(IDENTITY), keep="last")
-    found = worst.set_index(list(IDENTITY))[["difference", "difference_limit"]]
-    last_steps = compared.groupby(list(IDENTITY))["last_step"].max()
+    worst = compared.sort_values("ratio", kind="stable").drop_duplicates(IDENTITY, keep="last")
+    found = worst.set_index(IDENTITY)[["difference", "difference_limit"]]
+    last_steps = compared.groupby(IDENTITY)["last_step"].max()
     is_cut = known["difference_limit"].isna().groupby([known[name] for name in IDENTITY]).any()
     found["unstable_after_step"] = last_steps.where(is_cut).reindex(found.index)
     return found.set_axis(list(COLUMNS), axis="columns").to_dict("index")

@@ -7,7 +7,7 @@ import pandas as pd
 from howmanygpus.report.answer.names import add_series, name_place
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows import choose_inputs
-from howmanygpus.report.tables.batch_sizes import CURVE
+from howmanygpus.report.tables.batch_sizes import COMPARED, SEARCHED
 
 Facts = dict[str, Any]
 
@@ -26,8 +26,8 @@ def describe_batches(batch_sizes: pd.DataFrame, batch_search: pd.DataFrame | Non
 
 def _select_knees(table: pd.DataFrame) -> pd.DataFrame:
     """Return the knee of each curve with several sizes; for a curve without a knee, the largest batch."""
-    is_knee, curves = table["is_knee"].astype(bool), [table[name] for name in CURVE]
-    is_last = table["global_batch_size"] == table.groupby(CURVE, dropna=False)["global_batch_size"].transform("max")
+    is_knee, curves = table["is_knee"].astype(bool), [table[name] for name in COMPARED]
+    is_last = table["global_batch_size"] == table.groupby(COMPARED, dropna=False)["global_batch_size"].transform("max")
     has_knee = is_knee.groupby(curves, dropna=False).transform("any")
     return table[is_knee | (is_last & ~has_knee & table["knee_lowest"].notna())]
 
@@ -50,7 +50,7 @@ def _describe_doubling(table: pd.DataFrame) -> Facts | None:
     if sound.empty:
         return None
     fastest = sound.sort_values("images_per_s_median", ascending=False, kind="stable").iloc[0]
-    curve = sound[(sound[CURVE] == fastest[CURVE]).all(axis=1)].sort_values("global_batch_size")
+    curve = sound[(sound[COMPARED] == fastest[COMPARED]).all(axis=1)].sort_values("global_batch_size")
     sizes = curve["global_batch_size"]
     bases = pd.concat([curve[curve["is_knee"].astype(bool)], curve.iloc[::-1]])
     base = next((row for _, row in bases.iterrows() if (sizes >= 2 * row["global_batch_size"]).any()), None)
@@ -102,7 +102,7 @@ def list_largest(batch_search: pd.DataFrame) -> list[Facts]:
     """Return the largest batch that fits on one device, and its limit, of each series that was searched."""
     if batch_search.empty:
         return []
-    series = batch_search.drop_duplicates(["framework", "variant", "precision", "device"])
+    series = batch_search.drop_duplicates(SEARCHED)
     return [
         {
             "series": row["series"],

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.answer.names import CONFIGURATION
+from howmanygpus.report.answer.names import OF_STUDY
+from howmanygpus.report.columns import IDENTITY, SERIES, list_columns
 from howmanygpus.report.equivalence import ROUNDING
 from howmanygpus.report.intervals import median_interval, ratio_interval
 from howmanygpus.report.metrics import load_metric
-from howmanygpus.report.outcomes import FEWEST, IDENTITY, UNDECIDED, has_failed
+from howmanygpus.report.outcomes import FEWEST, UNDECIDED, has_failed
 from howmanygpus.report.rows import choose_inputs, name_count
 from howmanygpus.report.tables.time_to_accuracy import choose_hardest_threshold, summarize_time_to_accuracy
 from howmanygpus.report.ties import are_told_apart, measure_scatter
@@ -71,7 +72,7 @@ def summarize(values: Iterable[float]) -> dict[str, float | None] | None:
 class Candidate:
     """A configuration that completed without a failed repeat, and reached the goal in all of them.
 
-    names: the columns CONFIGURATION, global_batch_size, num_planned (repeats), and series, which is the framework with
+    names: the columns OF_STUDY, global_batch_size, num_planned (repeats), and series, which is the framework with
     the variant, input and precision if they vary. durations: seconds by repeat, see above. costs: money by repeat until
     the goal. rates: images/s. walls: seconds of wall time until the goal. qualities: at the end of training; areas: ROC
     AUC there beside another metric. models: of the devices. num_lost: repeats whose last evaluation misses the goal
@@ -106,9 +107,8 @@ class Candidate:
         return int(self.names["num_gpus"])
 
     @property
-    def series(self) -> tuple[str, str, str]:
-        """Framework, variant and precision."""
-        return self.names["framework"], self.names["variant"], self.names["precision"]
+    def framework(self) -> str:
+        return str(self.names["framework"])
 
     @cached_property
     def duration(self) -> float:
@@ -252,16 +252,16 @@ def list_candidates(runs: pd.DataFrame, times: pd.DataFrame, goal: Goal) -> list
     Costs are known of all of them in one currency, or of none: money and device-hours cannot be compared.
     """
     counted = choose_inputs(runs)
-    varying = [name for name in ("variant", "input", "precision") if counted[name].nunique() > 1]
+    varying = [name for name in list_columns(SERIES, but=["framework", "device"]) if counted[name].nunique() > 1]
     reached = times[times["threshold"] == goal.threshold] if goal.is_target else times.iloc[:0]
-    by_run = reached.set_index(list(IDENTITY))
+    by_run = reached.set_index(IDENTITY)
     found = []
-    for key, repeats in counted.groupby(CONFIGURATION, sort=False, dropna=False):
+    for key, repeats in counted.groupby(OF_STUDY, sort=False, dropna=False):
         done = repeats[repeats["status"] == "completed"]
         tried = repeats[~repeats["status"].isin(UNDECIDED)]
         if done.empty or has_failed(tried["status"]).any():
             continue
-        names = dict(zip(CONFIGURATION, key, strict=True))
+        names = dict(zip(OF_STUDY, key, strict=True))
         shown = dict.fromkeys(["variant"] * (names["variant"] != "base") + varying)
         names["series"] = " ".join(str(names[name]) for name in ("framework", *shown))
         names["num_planned"] = int(repeats["repeats_planned"].iloc[0])
@@ -290,10 +290,10 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
     num_lost = 0
     images, missed = [], []
     if goal.is_target:
-        moments = by_run.loc[[key for key in map(tuple, done[list(IDENTITY)].to_numpy()) if key in by_run.index]]
+        moments = by_run.loc[[key for key in map(tuple, done[IDENTITY].to_numpy()) if key in by_run.index]]
         if moments.empty or not moments["reached"].astype(bool).all():
             return None
-        kept = [key for key in map(tuple, quiet[list(IDENTITY)].to_numpy()) if key in by_run.index]
+        kept = [key for key in map(tuple, quiet[IDENTITY].to_numpy()) if key in by_run.index]
         moments = by_run.loc[kept]
         durations = moments["time_to_accuracy_s"].astype(float).tolist()
         walls = moments["wall_time_s"].astype(float).tolist()

@@ -9,21 +9,21 @@ import pandas as pd
 from howmanygpus.report.answer.batches import describe_batches
 from howmanygpus.report.answer.bill import add_up_bill
 from howmanygpus.report.answer.names import add_series, name_place
+from howmanygpus.report.columns import BATCH, CONFIGURATION, PLACE, SERIES, list_columns
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import GridDecision
-from howmanygpus.report.outliers import CONFIGURATION as OUTLIERS
 from howmanygpus.report.published import WORDS, is_control, is_fair
 from howmanygpus.report.rows import choose_inputs, name_own_rates
-from howmanygpus.report.tables.explanations import LINE
 from howmanygpus.report.tables.placement import compare_placements
-from howmanygpus.report.tables.protocols import CONFIGURATION as PROTOCOLS
+from howmanygpus.report.tables.protocols import COMPARED as PROTOCOLS
 from howmanygpus.report.tables.protocols import NO
+from howmanygpus.report.tables.scaling import LINE
 from howmanygpus.report.trajectory import has_unexplained_losses
 
 Facts = dict[str, Any]
 NOT_RUN, MISSING, NOT_YET = "not_run", "missing", "not run yet"
 SIZES = ("num_train", "num_test", "height", "width", "channels", "num_classes", "num_train_groups", "num_test_groups")
-SAME = ["framework", "input", "precision", "device", "num_gpus", "per_device_batch_size"]
+SAME = list_columns(SERIES, PLACE, BATCH, but=["variant", "placement", "num_nodes", "global_batch_size"])
 """Columns that independent runs share with the run on several devices that they rival."""
 
 
@@ -126,7 +126,7 @@ def _count_pairs(runs: pd.DataFrame) -> list[Facts]:
 def list_outliers(runs: pd.DataFrame) -> list[Facts]:
     """Return the runs whose rate is far from that of the other repeats, the farthest first, with their folders."""
     rates = runs[runs["images_per_s"].notna()].astype({"images_per_s": float})
-    medians = rates.groupby(OUTLIERS)["images_per_s"].transform("median")
+    medians = rates.groupby(CONFIGURATION)["images_per_s"].transform("median")
     rates = add_series(rates.assign(distance=rates["images_per_s"] / medians - 1))
     far = rates[rates["is_outlier"].eq(True)].sort_values("distance", key=abs, ascending=False, kind="stable")
     return [

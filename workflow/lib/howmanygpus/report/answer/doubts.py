@@ -11,7 +11,7 @@ import pandas as pd
 from howmanygpus.clone import name_script
 from howmanygpus.report.answer.candidates import Candidate, Goal, walk
 from howmanygpus.report.answer.details import compare_trajectories
-from howmanygpus.report.answer.names import CONFIGURATION
+from howmanygpus.report.answer.names import OF_STUDY
 from howmanygpus.report.drift import choose_unit, compute_relative_rates, describe_drift, measure_drift
 from howmanygpus.report.equivalence import ROUNDING, exceeds
 from howmanygpus.report.metrics import name_metric
@@ -29,6 +29,8 @@ UNFINISHED = (
 """Statuses of runs that the next call does."""
 NOT_DONE_AGAIN = ("failed_parity", "suspended")
 """Statuses of runs that say nothing about their configuration, and that no further call does."""
+NAMED = ["num_gpus", "device", "framework", "per_device_batch_size"]
+"""Columns by which a sentence names configurations with failed repeats."""
 UNEQUAL_FRAC = 0.02
 """Difference of samples between repeats of a program from which on they are of different length."""
 RETRY = "retry_runs"
@@ -134,7 +136,7 @@ def _find_unequal_ends(case: Case) -> Facts | None:
     runs = case.runs[case.runs["status"] == "completed"]
     if not is_program(case.runs) or runs.empty:
         return None
-    seen = runs.groupby(CONFIGURATION, dropna=False)["images_seen"]
+    seen = runs.groupby(OF_STUDY, dropna=False)["images_seen"]
     num_unequal = int((seen.max() > seen.min() * (1 + UNEQUAL_FRAC)).sum())
     is_short = runs["missing_steps"].fillna(0) > 0
     if not num_unequal and not is_short.any():
@@ -149,7 +151,7 @@ def _doubt_versions(case: Case) -> Doubts:
     for (framework, _), runs in done.groupby(["framework", "variant"], sort=False):
         if different := _list_versions(runs):
             found[framework] = different
-            configurations = runs.groupby(CONFIGURATION, dropna=False, sort=False)
+            configurations = runs.groupby(OF_STUDY, dropna=False, sort=False)
             num_mixed += sum(bool(_list_versions(repeats)) for _, repeats in configurations)
     if found:
         command = f"{name_script(RETRY)} --status completed --study {done['study'].iloc[0]}"
@@ -231,7 +233,7 @@ def _lacks_own_baseline(case: Case, chosen: Candidate, num_gpus: int) -> bool:
     """Whether the recommended framework was planned on the fewest devices, but has no result there that counts."""
     on_fewest = [each for each in case.found if each.num_gpus == num_gpus and each.is_trusted]
     own = case.runs[(case.runs["framework"] == chosen.names["framework"]) & (case.runs["num_gpus"] == num_gpus)]
-    return len(own) > 0 and all(each.series[0] != chosen.series[0] for each in on_fewest)
+    return len(own) > 0 and all(each.framework != chosen.framework for each in on_fewest)
 
 
 def _repeat_twice(candidate: Candidate) -> str:
@@ -278,7 +280,7 @@ def _doubt_quality(case: Case) -> Doubts:
         is_all = len(never) == case.times["threshold"].nunique()
         yield "no_target", metric | {"never": never if is_all else []}
     short = case.times[case.times["status"].eq("completed") & ~case.times["reached"].eq(True)]
-    missed = short[short["threshold"] == goal.threshold].drop_duplicates(CONFIGURATION)
+    missed = short[short["threshold"] == goal.threshold].drop_duplicates(OF_STUDY)
     if goal.is_target and len(missed):
         facts = {"num_configurations": len(missed), "frameworks": list(missed["framework"].unique())}
         yield "missed_target", metric | {"threshold": goal.threshold} | facts
@@ -332,8 +334,7 @@ def _doubt_lacking(case: Case) -> Doubts:
             yield "absent_framework", {"framework": framework, "statuses": statuses, "reason": _find_reason(tried)}
     failed = runs[(has_failed(runs["status"]) | runs["status"].isin(NOT_DONE_AGAIN)) & is_done]
     if len(failed):
-        names = ["num_gpus", "device", "framework", "per_device_batch_size"]
-        places = failed[names].drop_duplicates().sort_values("num_gpus", kind="stable").itertuples(index=False)
+        places = failed[NAMED].drop_duplicates().sort_values("num_gpus", kind="stable").itertuples(index=False)
         statuses = failed["status"].value_counts().to_dict()
         facts = {"num_runs": len(failed), "statuses": statuses, "faster": _list_faster(case, failed)}
         yield (
@@ -353,11 +354,12 @@ def _find_reason(runs: pd.DataFrame) -> str | None:
 def _list_faster(case: Case, failed: pd.DataFrame) -> list[str]:
     """Return the configurations with failed repeats whose other repeats have a higher rate than all candidates."""
     best = max((np.median(each.rates) for each in case.found if each.rates), default=np.inf)
-    names = failed[CONFIGURATION].drop_duplicates()
+    names = failed[OF_STUDY].drop_duplicates()
     done = case.runs[case.runs["status"] == "completed"].merge(names)
-    rates = done.groupby(["num_gpus", "device", "framework", "per_device_batch_size"])["images_per_s"].median()
-    faster = rates[rates.astype(float) > best]
-    return [f"{count} x {device} {framework} x {size}" for count, device, framework, size in faster.index]
+    rates = done.groupby(OF_STUDY, as_index=False)["images_per_s"].median()
+    faster = rates[rates["images_per_s"].astype(float) > best][NAMED].drop_duplicates()
+    named = faster.sort_values(NAMED, kind="stable").itertuples(index=False)
+    return [f"{count} x {device} {framework} x {size}" for count, device, framework, size in named]
 
 
 def _doubt_edges(case: Case) -> Doubts:

@@ -24,10 +24,10 @@ from howmanygpus.report.answer.candidates import (
 )
 from howmanygpus.report.answer.doubts import Case, list_doubts, list_unreached
 from howmanygpus.report.answer.limits import find_limit
-from howmanygpus.report.answer.names import CONFIGURATION
+from howmanygpus.report.answer.names import OF_STUDY
+from howmanygpus.report.columns import IDENTITY, SERIES, list_columns
 from howmanygpus.report.equivalence import NO, compare_means, exceeds, pool
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.published import is_control, is_fair
 from howmanygpus.report.rows import choose_inputs, find_unit, is_program
 from howmanygpus.report.texts import word
@@ -76,12 +76,10 @@ def decide(
     one_network = runs[~runs["independent"].eq(True)]
     runs = one_network if len(one_network) else runs
     # Counted before the study is split, because a scheduler may give the repeats of a configuration different devices.
-    repeats = runs.groupby(CONFIGURATION, dropna=False)["repeat"]
+    repeats = runs.groupby(OF_STUDY, dropna=False)["repeat"]
     runs = runs.assign(repeats_planned=repeats.transform("size"))
     decisions = [
-        _decide_part(
-            part, times.merge(part[list(IDENTITY)]), question, explanations, _list_models_of_one_price(part, runs)
-        )
+        _decide_part(part, times.merge(part[IDENTITY]), question, explanations, _list_models_of_one_price(part, runs))
         | {"of": ", ".join(names)}
         for names, part in _split(runs)
     ]
@@ -148,7 +146,7 @@ def _decide_part(
     is_other_work = runs["parity"].eq("failed") & runs["status"].eq("completed")
     unproven = _name_series(runs)[is_other_work].unique().tolist()
     runs = runs[~is_other_work] if (runs["status"].eq("completed") & ~is_other_work).any() else runs
-    times = times.merge(runs[list(IDENTITY)])
+    times = times.merge(runs[IDENTITY])
     goal = choose_goal(runs, times)
     found = list_candidates(runs, times, goal)
     clock = _choose_clock(found, goal, question)
@@ -214,7 +212,8 @@ def _decide_part(
 
 def _name_series(runs: pd.DataFrame) -> pd.Series:
     """Return the framework of each run, with variant and precision if they vary."""
-    names = ["framework", *(name for name in ("variant", "precision") if runs[name].nunique() > 1)]
+    varying = list_columns(SERIES, but=["framework", "input", "device"])
+    names = ["framework", *(name for name in varying if runs[name].nunique() > 1)]
     return runs[names].agg(" ".join, axis=1)
 
 
@@ -383,7 +382,7 @@ def _list_alternatives(
     Each alternative stands once; the recommended configuration is none of its own.
     """
     cheapest = min(candidates, key=lambda each: each.price)
-    others = [each for each in candidates if each.num_gpus == chosen.num_gpus and each.series[0] != chosen.series[0]]
+    others = [each for each in candidates if each.num_gpus == chosen.num_gpus and each.framework != chosen.framework]
     found = {
         "cheapest": cheapest if cheapest.is_cheaper_than(chosen) else None,
         "fastest": min(candidates, key=lambda each: each.time),
@@ -415,18 +414,13 @@ def _compare(other: Candidate, chosen: Candidate) -> Facts:
 
 def _name(candidate: Candidate) -> Facts:
     names = candidate.names
-    framework, variant, precision = candidate.series
     size = int(names["per_device_batch_size"])
     return {
         "num_gpus": candidate.num_gpus,
         "num_nodes": int(names["num_nodes"]),
         "placement": names["placement"],
-        "device": names["device"],
+        **{name: names[name] for name in list_columns(SERIES)},
         "device_models": sorted(candidate.models),
-        "framework": framework,
-        "variant": variant,
-        "precision": precision,
-        "input": names["input"],
         "series": names["series"],
         "per_device_batch_size": size,
         "accumulate": names["global_batch_size"] // (size * candidate.num_gpus),

@@ -8,6 +8,7 @@ import pandas as pd
 from howmanygpus.report.answer.candidates import Candidate
 from howmanygpus.report.answer.details import read_cause
 from howmanygpus.report.answer.doubts import Case
+from howmanygpus.report.columns import SERIES, list_columns
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows import is_program
 from howmanygpus.report.shares import NAMED_FRAC
@@ -96,13 +97,10 @@ def _choose_explanation(chosen: Candidate, explanations: pd.DataFrame) -> pd.Ser
 
     The next device count is explained. If something about it is not known, one of which everything is known is better.
     """
-    framework, variant, precision = chosen.series
+    known = list_columns(SERIES, but=["input"])
     loss = explanations["loss_frac"].astype(float)
     own = explanations[
-        (explanations["framework"] == framework)
-        & (explanations["variant"] == variant)
-        & (explanations["precision"] == precision)
-        & (explanations["device"] == chosen.names["device"])
+        (explanations[known] == [chosen.names[name] for name in known]).all(axis=1)
         & (explanations["input"].isna() | (explanations["input"] == chosen.names["input"]))
         & (explanations["num_gpus"] > chosen.num_gpus)
         & explanations["sentence"].notna()

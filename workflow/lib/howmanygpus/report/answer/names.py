@@ -4,11 +4,11 @@ from typing import Any
 
 import pandas as pd
 
+from howmanygpus.report.columns import BATCH, PLACE, SERIES, list_columns
 from howmanygpus.report.outcomes import FEWEST
 from howmanygpus.report.rows import name_series
 
-CONFIGURATION = ["framework", "variant", "input", "precision", "device", "placement", "num_nodes", "num_gpus"]
-CONFIGURATION += ["per_device_batch_size"]
+OF_STUDY = list_columns(SERIES, PLACE, BATCH, but=["global_batch_size"])
 """Columns that name a configuration in every table of one study."""
 
 

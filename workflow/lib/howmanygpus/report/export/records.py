@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.paths import RUNS
-from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.settings_of_runs import PLACES, flatten
 from howmanygpus.report.telemetry import HOST, read_telemetry
 from howmanygpus.surroundings.secrets import hide_everywhere
@@ -47,7 +47,7 @@ def make_records(
     `results/`.
     """
     trained = runs[runs["status"].isin(TRAINED)].set_index("run_dir", drop=False)
-    by_run = dict(list(epochs.groupby(list(IDENTITY), dropna=False)))
+    by_run = dict(list(epochs.groupby(IDENTITY, dropna=False)))
     records = []
     for path, planned in plan["runs"].items():
         place = str(RUNS / path)

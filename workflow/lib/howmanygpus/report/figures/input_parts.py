@@ -5,6 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, NullFormatter
 
+from howmanygpus.report.columns import BATCH, PLACE, SERIES, list_columns
 from howmanygpus.report.rows import name_count
 from howmanygpus.report.style import COLOURS, GREY, SEE_GRID, draw_empty_figure, make_panels, mark_disturbed
 from howmanygpus.report.tables.input_parts import COPY, END_TO_END, LOAD, TRAIN
@@ -34,7 +35,7 @@ def draw(input_parts: pd.DataFrame) -> Figure:
     table = table[table["row"].notna()]
     if table.empty:
         return draw_empty_figure(f"No run has completed; {SEE_GRID}.")
-    keys = ["framework", "precision", "device", "placement", "num_nodes", "num_gpus", "per_device_batch_size"]
+    keys = list_columns(SERIES, PLACE, BATCH, but=["variant", "input", "global_batch_size"])
     panels = list(table.groupby(keys, sort=False))
     shown = [name for name in NAMES.values() if name in set(table["row"])]
     titles = [f"{key[0]}, {name_count(key[-2], 'device')} x {name_count(key[-1], 'image')}" for key, _ in panels]

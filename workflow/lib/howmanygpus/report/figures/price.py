@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.columns import BATCH, PLACE, SERIES, list_columns
 from howmanygpus.report.figures.speedup import choose_threshold
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import has_failed
@@ -25,7 +26,7 @@ TITLE = "Price to train and to reach the target"
 CATEGORY = "Time and cost to target"
 TABLES = ("runs", "time_to_accuracy")
 NEEDS_PRICE = True
-KEYS = ["framework", "variant", "input", "precision", "device", "num_nodes", "num_gpus", "per_device_batch_size"]
+KEYS = list_columns(SERIES, PLACE, BATCH, but=["placement", "global_batch_size"])
 PRICES = ("cost", "cost_min", "cost_max", "failed_cost", "cost_to_accuracy")
 BAR = 0.62
 NOTHING = "No run with a price has completed; the figure of all runs says why."

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from howmanygpus.report.columns import SERIES, list_columns
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.published import describe_protocol
 from howmanygpus.report.rows import name_count
@@ -17,7 +18,8 @@ CATEGORY = "Frameworks"
 TABLES = ("protocols",)
 NEEDS_PROTOCOLS = True
 SHOWS_UNFAIR = True
-ROW = ["num_gpus", "framework", "per_device_batch_size", "input", "precision", "device"]
+VARYING = list_columns(SERIES, but=["framework", "variant"])
+ROW = ["num_gpus", "framework", "per_device_batch_size", *VARYING]
 ARROW = "\N{RIGHTWARDS ARROW}"
 RANKS_NOTE = f"1 {ARROW} 2: place among frameworks"
 TEXT_BOX = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
@@ -88,7 +90,7 @@ def name_effect(row: pd.Series) -> str:
 
 def name_rows(rows: pd.DataFrame) -> list[str]:
     """Return the name of each row: framework, devices, and whatever of batch, input, precision and device varies."""
-    varying = [name for name in ("input", "precision", "device") if rows[name].nunique() > 1]
+    varying = [name for name in VARYING if rows[name].nunique() > 1]
     sizes = rows["per_device_batch_size"].nunique() > 1
     return [
         f"{row['framework']}, {name_count(row['num_gpus'], 'device')}"

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from howmanygpus.report.columns import SERIES, list_columns
 from howmanygpus.report.disturbance import OTHER_CPU_LIMIT
 from howmanygpus.report.published import is_control
 from howmanygpus.report.rows import find_unit, name_count
@@ -38,7 +39,7 @@ LOSSES_DIFFER_TEXT = "the losses of the first epoch differ from those of the oth
 MAX_REASONS = 20
 WITHOUT_LOG = ("unsupported", "missing", "not_run")
 """Statuses of runs that were not started."""
-ROW = ["framework", "variant", "input", "precision", "device"]
+ROW = list_columns(SERIES)
 COLUMN = ["num_gpus", "per_device_batch_size"]
 
 

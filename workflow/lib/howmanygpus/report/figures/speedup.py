@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.columns import CONFIGURATION
 from howmanygpus.report.figures.time_to_accuracy import join
 from howmanygpus.report.rows import is_real, name_count, name_real_run, name_series
 from howmanygpus.report.style import (
@@ -31,7 +32,7 @@ from howmanygpus.report.style import (
     note_rates,
     split_families,
 )
-from howmanygpus.report.tables.scaling import CURVE, is_baseline, list_repeats
+from howmanygpus.report.tables.scaling import LINE, is_baseline, list_repeats
 from howmanygpus.report.tables.time_to_accuracy import (
     choose_easiest_threshold,
     choose_hardest_threshold,
@@ -148,9 +149,10 @@ def compute_accuracy_speedup(
     """
     summary = summarize_time_to_accuracy(time_to_accuracy)
     summary = summary[summary["threshold"] == threshold]
-    keys = [*CURVE, "num_nodes", "num_gpus", "per_device_batch_size"]
-    joined = throughput.merge(summary[[*keys, "time_s_median"]], on=keys, how="left").set_index(throughput.index)
-    curve = joined.groupby([*CURVE, "scaling_mode", "fixed_batch_size"])
+    joined = throughput.merge(summary[[*CONFIGURATION, "time_s_median"]], on=CONFIGURATION, how="left").set_index(
+        throughput.index
+    )
+    curve = joined.groupby(LINE)
     baseline = joined["time_s_median"].where(is_baseline(joined))
     baseline = baseline.groupby(curve.ngroup()).transform("first")
     speedup = (baseline / joined["time_s_median"]).where(np.isfinite(baseline) & np.isfinite(joined["time_s_median"]))
@@ -160,7 +162,7 @@ def compute_accuracy_speedup(
 
 def find_disturbed(rows: pd.DataFrame) -> pd.Series:
     """Return whether a repeat of each row or of its baseline was disturbed. rows: those of the table `scaling`."""
-    curve = rows.groupby([*CURVE, "scaling_mode", "fixed_batch_size"]).ngroup()
+    curve = rows.groupby(LINE).ngroup()
     of_baseline = rows["num_disturbed"].where(is_baseline(rows)).groupby(curve).transform("first")
     return (rows["num_disturbed"] > 0) | (of_baseline > 0)
 

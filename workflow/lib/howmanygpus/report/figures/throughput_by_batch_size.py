@@ -3,6 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
+from howmanygpus.report.columns import CONFIGURATION
 from howmanygpus.report.intervals import median_interval
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.rows import choose_inputs, find_unit, name_count, name_series
@@ -21,8 +22,6 @@ from howmanygpus.report.style import (
 TITLE = "Throughput by batch size"
 CATEGORY = "Batch size"
 TABLES = ("runs",)
-CONFIGURATION = ["framework", "variant", "input", "precision", "device", "num_nodes", "num_gpus"]
-CONFIGURATION += ["per_device_batch_size"]
 
 
 def draw(runs: pd.DataFrame) -> Figure:

@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.columns import CONFIGURATION
 from howmanygpus.report.rows import choose_inputs, find_unit, leave_out_repeated, name_series
 from howmanygpus.report.style import (
     GREY,
@@ -24,7 +25,7 @@ from howmanygpus.report.style import (
     note_batches,
     split_families,
 )
-from howmanygpus.report.tables.scaling import CURVE, is_baseline, list_repeats
+from howmanygpus.report.tables.scaling import is_baseline, list_repeats
 
 TITLE = "Throughput by device count"
 CATEGORY = "Scaling"
@@ -77,7 +78,7 @@ def list_panels(measured: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 def add_series(ceilings: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
     """Return the bounds of the drawn configurations, with the names of their series. measured: rows of `scaling`."""
-    keys = [*CURVE, "placement", "curve", "num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"]
+    keys = [*CONFIGURATION, "curve"]
     return ceilings.merge(measured[[*keys, "series"]], on=keys)
 
 

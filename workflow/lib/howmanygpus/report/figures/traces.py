@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.columns import BATCH, IDENTITY, PLACE, SERIES, list_columns
 from howmanygpus.report.rows import name_count, name_series
 from howmanygpus.report.style import GREY, RING, add_note, draw_empty_figure, get_look, make_panels, mark_disturbed
 
@@ -12,7 +12,7 @@ TITLE = "Traces: when the devices ran nothing"
 CATEGORY = "Where the time goes"
 TABLES = ("traces", "trace_strips")
 NEEDS = "trace"
-KEYS = ("framework", "variant", "input", "precision", "device", "placement", "num_gpus", "per_device_batch_size")
+KEYS = list_columns(SERIES, PLACE, BATCH)
 STRIP = 0.62
 """Height of a strip as part of its row; the bar of waits for input is below it."""
 WHOLE_RING = 0.022
@@ -25,7 +25,7 @@ def draw(traces: pd.DataFrame, trace_strips: pd.DataFrame) -> Figure:
     if traced.empty:
         reasons = sorted(set(traces["problem"].dropna().astype(str)))
         return draw_empty_figure("No run has a trace" + (f": {reasons[0]}" if reasons else " yet") + ".")
-    traced = traced.assign(series=name_rows(traced)).drop_duplicates(list(KEYS))
+    traced = traced.assign(series=name_rows(traced)).drop_duplicates(KEYS)
     counts = sorted({traced["num_gpus"].min(), traced["num_gpus"].max()})
     panels = [traced[traced["num_gpus"] == count].sort_values("series") for count in counts]
     height = 1.1 + 0.5 * max(map(len, panels))
@@ -43,7 +43,7 @@ def name_rows(traced: pd.DataFrame) -> pd.Series:
 
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, strips: pd.DataFrame) -> None:
-    names = list(IDENTITY)
+    names = IDENTITY
     for place, (_, row) in enumerate(rows.iterrows()):
         draw_strip(axes, place, strips[(strips[names] == row[names]).all(axis=1)], row)
     middles = pd.Series([place + STRIP / 2 for place in range(len(rows))], rows.index)

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from howmanygpus.report.columns import SERIES, list_columns
 from howmanygpus.report.equivalence import NO, UNDECIDED, YES
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows import count_units, find_unit, name_count
@@ -54,7 +55,8 @@ def draw(variants: pd.DataFrame) -> Figure:
 
 def name_rows(rows: pd.DataFrame) -> list[str]:
     """Return the name of each row: variant, framework, devices, and everything else that varies."""
-    varying = [name for name in ("input", "precision", "device", "placement") if rows[name].nunique() > 1]
+    names = [*list_columns(SERIES, but=["framework", "variant"]), "placement"]
+    varying = [name for name in names if rows[name].nunique() > 1]
     sizes = rows["per_device_batch_size"].nunique() > 1
     return [
         f"{row['variant']} {row['framework']}, {name_count(row['num_gpus'], 'device')}"

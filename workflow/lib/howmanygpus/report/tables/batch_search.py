@@ -9,12 +9,14 @@ exchange gradients need memory for that. A failed or refused search has no numbe
 
 import pandas as pd
 
+from howmanygpus.report.columns import SERIES, list_columns
+
 READS = ("searches",)
 IN_REPORT = True
 CATEGORY = "Batch size"
-SERIES = ("framework", "variant", "precision", "device")
+SEARCHED = list_columns(SERIES, but=["input"])
 COLUMNS = (
-    *("study", "model", *SERIES, "search"),
+    *("study", "model", *SEARCHED, "search"),
     *("bound", "largest", "limit", "limit_reason", "per_device_batch_size"),
     *("try", "batch", "num_steps", "is_confirmation", "outcome", "reason", "seconds"),
     *("peak_memory_gib", "memory_limit_gib", "device_model"),
@@ -28,7 +30,7 @@ def tabulate(plan: dict, searches: dict[str, dict]) -> pd.DataFrame:
     for series in plan.get("largest", []):
         record = searches.get(series["search"], {})
         row = {"study": plan["study"], "model": plan["config"]["model"], "bound": record.get("bound")}
-        row |= {key: series[key] for key in (*SERIES, "search", "limit")} | {"limit_reason": series["reason"]}
+        row |= {key: series[key] for key in (*SEARCHED, "search", "limit")} | {"limit_reason": series["reason"]}
         row |= {"largest": series["largest"] or None, "per_device_batch_size": series["number"] or None}
         if series["limit"] == "open":
             row["per_device_batch_size"] = None

@@ -19,18 +19,17 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from howmanygpus.report.columns import POINT
 from howmanygpus.report.controls import (
-    CONFIGURATION,
     NO_EXCHANGE,
     Repeats,
     is_independent,
     time_images,
 )
-from howmanygpus.report.tables.scaling import CURVE, is_baseline
+from howmanygpus.report.tables.scaling import LINE, is_baseline
 
 READS = ("runs", "scaling", "run_phases", "allreduces")
 IS_MERGED = True
-LINE = [*CURVE, "scaling_mode", "fixed_batch_size"]
 LINEAR, INPUT, EXCHANGE = "linear", "input", "exchange"
 BOUNDS = (LINEAR, INPUT, EXCHANGE)
 RESERVE = 1.1
@@ -42,7 +41,7 @@ forward pass, one for the gradients of activations and one for those of weights.
 MOST_DEVICES = 1024
 """Largest device count to which bounds are extrapolated."""
 COLUMNS = [
-    *(*LINE, "curve", *CONFIGURATION),
+    *(*LINE, "curve", *POINT),
     *(f"{bound}_images_per_s" for bound in BOUNDS),
     *("lowest_bound", "predicted_images_per_s", "images_per_s_median", "error_frac"),
     *("loader_s_per_image", "step_s_without_exchange", "allreduce_s", "gradients_mib"),
@@ -109,7 +108,7 @@ def bound_line(
     rows = []
     for _, row in line.iterrows():
         count, size = row["num_gpus"], row["global_batch_size"]
-        own = {name: row[name] for name in (*LINE, "curve", *CONFIGURATION, "images_per_s_median")}
+        own = {name: row[name] for name in (*LINE, "curve", *POINT, "images_per_s_median")}
         bounds = {LINEAR: count / base_s}
         per_image = predict_loader(loader, count)
         bounds[INPUT] = count * workers / per_image

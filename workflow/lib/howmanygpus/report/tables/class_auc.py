@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.measure.input.prepared import MISSING
+from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.metrics.macro_auc import compute_by_label
-from howmanygpus.report.outcomes import IDENTITY, Outcome, read_outcomes
+from howmanygpus.report.outcomes import Outcome, read_outcomes
 from howmanygpus.report.predictions import Predictions, read_class_names, read_predictions
 
 READS = ("results",)

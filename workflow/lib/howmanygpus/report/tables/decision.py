@@ -15,11 +15,12 @@ from typing import Any
 import pandas as pd
 
 from howmanygpus.report.answer.facts import Facts, Question, decide
+from howmanygpus.report.columns import PLACE, SERIES, list_columns
 
 READS = ("runs", "time_to_accuracy")
 USES_METRIC = True
 VALUES = ("duration_s", "images_per_s", "wall_s", "cost", "quality")
-NAMES = ("framework", "series", "variant", "precision", "input", "device", "placement", "num_nodes", "num_gpus")
+NAMES = ("series", *list_columns(SERIES, PLACE))
 SIZES = ("per_device_batch_size", "accumulate")
 COUNTED = ("currency", "device_seconds", "efficiency", "num_repeats", "num_disturbed")
 WHERE = ("series", "num_nodes", "num_gpus", *SIZES)

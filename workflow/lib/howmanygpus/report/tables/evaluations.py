@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.metrics import load_metric, roc_auc
-from howmanygpus.report.outcomes import IDENTITY, Outcome, read_outcomes
+from howmanygpus.report.outcomes import Outcome, read_outcomes
 from howmanygpus.report.predictions import read_predictions
 
 READS = ("results", "datasets")

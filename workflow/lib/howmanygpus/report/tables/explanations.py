@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.measure.spec import RESIDENT
+from howmanygpus.report.columns import POINT
 from howmanygpus.report.controls import (
-    CONFIGURATION,
     NO_EVALUATION,
     NO_EXCHANGE,
     RESIDENT_INPUT,
@@ -33,12 +33,10 @@ from howmanygpus.report.explaining import Place, explain, explain_wall_time, nam
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import count_units, name_series
 from howmanygpus.report.shares import BASE, END, LOSS, NAMED_FRAC, UNEXPLAINED, Signs, compute_shares
-from howmanygpus.report.tables.scaling import CURVE, is_baseline
+from howmanygpus.report.tables.scaling import LINE, is_baseline
 
 READS = ("runs", "scaling", "run_phases", "ceilings", "utilisation")
 IS_MERGED = True
-LINE = [*CURVE, "scaling_mode", "fixed_batch_size"]
-"""Columns that are the same for a configuration and its baseline."""
 INPUT, EXCHANGE, WAITING, IMBALANCE, BATCH = "input", "exchange", "waiting", "imbalance", "batch"
 CAUSES = (INPUT, EXCHANGE, WAITING, IMBALANCE, BATCH)
 LARGE_PART = 0.5
@@ -49,7 +47,7 @@ CONTROLS, WAITS = "control runs", "waits for batches"
 ADAPTIVE = ("stop_below_efficiency", "budget_device_h", "train_best")
 """Keys of studies that cannot have control runs."""
 COLUMNS = [
-    *(*LINE, "curve", *CONFIGURATION, "baseline_num_gpus", "baseline_num_nodes"),
+    *(*LINE, "curve", *POINT, "baseline_num_gpus", "baseline_num_nodes"),
     *("num_planned", "num_repeats", "baseline_num_repeats", "num_disturbed", "baseline_num_disturbed"),
     "num_disturbed_controls",
     *(f"{share}_frac{end}" for share in SHARES for end in ("", "_low", "_high")),
@@ -130,7 +128,7 @@ def describe(
     asks: whether the study could have control runs and has none. several: whether it has several curves. drift: of
     the study's rates.
     """
-    row = {name: end[name] for name in (*LINE, "curve", *CONFIGURATION, "baseline_num_gpus", "baseline_num_nodes")}
+    row = {name: end[name] for name in (*LINE, "curve", *POINT, "baseline_num_gpus", "baseline_num_nodes")}
     row["num_planned"] = end["num_planned"]
     for name in ("num_repeats", "num_disturbed"):
         row |= {name: end[name], f"baseline_{name}": base[name]}
@@ -302,7 +300,7 @@ def find_allreduce(end: pd.Series, bounds: pd.DataFrame) -> float | None:
     """Return the part of a step that the all-reduce of the gradients takes by itself; None if it was not measured."""
     if bounds["allreduce_s"].isna().all():
         return None
-    same = bounds[(bounds[[*LINE, *CONFIGURATION]] == end[[*LINE, *CONFIGURATION]]).all(axis=1)]
+    same = bounds[(bounds[[*LINE, *POINT]] == end[[*LINE, *POINT]]).all(axis=1)]
     seconds = same["allreduce_s"].dropna()
     step_s = end["global_batch_size"] / end["images_per_s_median"]
     return float(seconds.iloc[0] / step_s) if len(seconds) else None

@@ -14,13 +14,14 @@ import pandas as pd
 from howmanygpus.measure.launch.launchers import count_processes_per_node
 from howmanygpus.measure.spec import INDEPENDENT, RANDOM_INPUTS
 from howmanygpus.registry import FRAMEWORKS, LOSS_ON_EVERY_DEVICE, Framework
+from howmanygpus.report.columns import SERIES, STUDY, list_columns
 from howmanygpus.report.outcomes import read_outcomes
 from howmanygpus.report.rows import name_count
 
 READS = ("results",)
 IS_MERGED = True
-CONFIGURATION = ("study", "framework", "variant", "precision", "device")
-COLUMNS = (*CONFIGURATION, "version", "processes", "feeding", "loss", "execution", "exchange", "lacks")
+KEY = list_columns(STUDY, SERIES, but=["input"])
+COLUMNS = (*KEY, "version", "processes", "feeding", "loss", "execution", "exchange", "lacks")
 SHARED = "shared"
 SYNCHRONIZED, LOW_PRECISIONS = "synchronized", ("bf16", "fp16")
 
@@ -30,7 +31,7 @@ def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
     found: dict[tuple, list[dict]] = {}
     for outcome in read_outcomes(plan, results):
         if outcome.was_trained and outcome.record and outcome.identity["framework"] in FRAMEWORKS:
-            found.setdefault(tuple(outcome.identity[key] for key in CONFIGURATION), []).append(outcome.record)
+            found.setdefault(tuple(outcome.identity[key] for key in KEY), []).append(outcome.record)
     rows = [(*key, *describe(records).values()) for key, records in found.items()]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 

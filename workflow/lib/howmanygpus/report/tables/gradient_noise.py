@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from howmanygpus.report.outcomes import IDENTITY, Outcome, read_outcomes
+from howmanygpus.report.columns import IDENTITY
+from howmanygpus.report.outcomes import Outcome, read_outcomes
 
 READS = ("results",)
 IS_MERGED = True

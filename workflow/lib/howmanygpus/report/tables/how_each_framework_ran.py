@@ -4,17 +4,18 @@ from pathlib import Path
 
 import pandas as pd
 
+from howmanygpus.report.columns import SERIES, STUDY, list_columns
 from howmanygpus.report.outcomes import read_outcomes
 
 READS = ("results",)
 IS_MERGED = True
 CATEGORY = "Frameworks"
-CONFIGURATION = ("study", "framework", "variant", "precision", "device")
+KEY = list_columns(STUDY, SERIES, but=["input"])
 SETTINGS = (
     *("execution", "optimizer", "layout", "autotune", "tf32", "loss_scaling", "exchange"),
     *("allocator", "host_memory", "cudnn", "onednn", "threads"),
 )
-COLUMNS = (*CONFIGURATION, "num_gpus", "num_runs", "batches_ahead", *SETTINGS, "variables")
+COLUMNS = (*KEY, "num_gpus", "num_runs", "batches_ahead", *SETTINGS, "variables")
 
 
 def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
@@ -25,17 +26,17 @@ def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
     found: dict[tuple, list[tuple[int, int | None]]] = {}
     for outcome in read_outcomes(plan, results):
         if outcome.was_trained:
-            configuration = tuple(outcome.identity[key] for key in CONFIGURATION)
+            configuration = tuple(outcome.identity[key] for key in KEY)
             record = outcome.record or {}
             counts = outcome.identity["num_gpus"], record.get("batches_ahead")
             found.setdefault((*configuration, *describe(record)), []).append(counts)
     rows = [
         (
-            *key[: len(CONFIGURATION)],
+            *key[: len(KEY)],
             list_distinct(devices),
             len(devices),
             list_distinct(ahead),
-            *key[len(CONFIGURATION) :],
+            *key[len(KEY) :],
         )
         for key, counts in found.items()
         for devices, ahead in [zip(*counts, strict=True)]

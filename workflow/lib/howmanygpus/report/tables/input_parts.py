@@ -14,7 +14,8 @@ from pathlib import Path
 import pandas as pd
 
 from howmanygpus.measure.input.description import DESCRIPTION, read_description
-from howmanygpus.report.outcomes import IDENTITY, identify
+from howmanygpus.report.columns import BATCH, IDENTITY, PLACE, SERIES, list_columns
+from howmanygpus.report.outcomes import identify
 from howmanygpus.report.published import is_fair
 
 READS = ("results", "runs", "run_phases")
@@ -24,10 +25,9 @@ PARTS = (LOAD, COPY, TRAIN, END_TO_END)
 """Parts in the order in which images pass them, and all of them together."""
 RESIDENT = "resident"
 GIB = 2**30
-CONFIGURATION = ["framework", "variant", "precision", "device", "placement", "num_nodes", "num_gpus"]
-CONFIGURATION += ["per_device_batch_size"]
+COMPARED = list_columns(SERIES, PLACE, BATCH, but=["input", "global_batch_size"])
 RATES = ("images_per_s_median", "images_per_s_min", "images_per_s_max")
-COLUMNS = [*CONFIGURATION, "part", "input", *RATES, "num_repeats", "num_disturbed"]
+COLUMNS = [*COMPARED, "part", "input", *RATES, "num_repeats", "num_disturbed"]
 
 
 def tabulate(plan: dict, runs: pd.DataFrame, run_phases: pd.DataFrame, results: Path = Path()) -> pd.DataFrame:
@@ -37,12 +37,12 @@ def tabulate(plan: dict, runs: pd.DataFrame, run_phases: pd.DataFrame, results: 
     """
     fair = runs[is_fair(runs) & runs["images_per_s"].notna()]
     workers = run_phases[[*IDENTITY, "loader_s_per_image", "loader_workers"]]
-    timed = fair.merge(workers, on=list(IDENTITY), how="left")
+    timed = fair.merge(workers, on=IDENTITY, how="left")
     timed["image_bytes"] = count_bytes(plan, timed, results)
     timed[LOAD] = timed["num_gpus"] * timed["loader_workers"] / timed["loader_s_per_image"].astype(float)
     copied = timed["num_gpus"] * timed["host_to_device_gib_per_s"].astype(float) * GIB
     timed[COPY] = copied / timed["image_bytes"]
-    rows = [row for _, own in timed.groupby(CONFIGURATION, sort=False) for row in list_parts(own)]
+    rows = [row for _, own in timed.groupby(COMPARED, sort=False) for row in list_parts(own)]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -53,7 +53,7 @@ def count_bytes(plan: dict, runs: pd.DataFrame, results: Path) -> list[float]:
         by_run[tuple(identify(plan, each["spec"]).values())] = each["spec"]
     shapes: dict[str, list[int]] = {}
     found = []
-    for key in runs[list(IDENTITY)].itertuples(index=False, name=None):
+    for key in runs[IDENTITY].itertuples(index=False, name=None):
         spec = by_run.get(key, {})
         folder = results / spec.get("data_dir", "")
         if str(folder) not in shapes:
@@ -68,7 +68,7 @@ def count_bytes(plan: dict, runs: pd.DataFrame, results: Path) -> list[float]:
 
 def list_parts(runs: pd.DataFrame) -> Iterator[dict]:
     """Yield the rows of a configuration. runs: its repeats on all inputs."""
-    configuration = runs.iloc[0][CONFIGURATION].to_dict()
+    configuration = runs.iloc[0][COMPARED].to_dict()
 
     def summarize(part: str, given: str | None, rates: pd.Series, own: pd.DataFrame) -> Iterator[dict]:
         if (known := rates.dropna()).size:

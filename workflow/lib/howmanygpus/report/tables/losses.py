@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.disturbance import is_disturbed
-from howmanygpus.report.outcomes import IDENTITY, read_outcomes
+from howmanygpus.report.outcomes import read_outcomes
 from howmanygpus.report.published import AUGMENTATION
 from howmanygpus.report.trajectory import add_differences
 

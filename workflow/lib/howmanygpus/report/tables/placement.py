@@ -9,16 +9,16 @@ device on each.
 
 import pandas as pd
 
-from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.columns import CONFIGURATION
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.tables.scaling import OVER_REPEATS, flag_outcomes
 
 READS = ("runs",)
 COMPARES = "num_nodes"
-CONFIGURATION = [name for name in IDENTITY if name not in ("placement", "num_nodes", "repeat", "seed")]
+COMPARED = [name for name in CONFIGURATION if name not in ("placement", "num_nodes")]
 RATES = ["images_per_s_median", "images_per_s_min", "images_per_s_max"]
 COLUMNS = [
-    *(*CONFIGURATION, "num_nodes", "base_num_nodes", *RATES, "rate_of_base", "rate_of_base_min", "rate_of_base_max"),
+    *(*COMPARED, "num_nodes", "base_num_nodes", *RATES, "rate_of_base", "rate_of_base_min", "rate_of_base_max"),
     *("num_planned", "num_repeats", "num_failed", "num_disturbed", "base_num_repeats", "base_num_failed", "parity"),
 ]
 
@@ -34,13 +34,13 @@ def compare_placements(runs: pd.DataFrame) -> pd.DataFrame:
     runs: the table of that name. A number of nodes that cannot have the devices is not used as the base, and has no
     rate.
     """
-    configurations = flag_outcomes(runs).groupby([*CONFIGURATION, "num_nodes"], sort=False)
+    configurations = flag_outcomes(runs).groupby([*COMPARED, "num_nodes"], sort=False)
     table = configurations.agg(
         **OVER_REPEATS, parity=("parity", lambda verdicts: ", ".join(verdicts.dropna().unique()) or None)
     )
     table = table.reset_index().astype(dict.fromkeys(RATES, float))
     is_possible = table["num_unsupported"] < table["num_planned"]
-    configuration = table.groupby(CONFIGURATION, sort=False).ngroup()
+    configuration = table.groupby(COMPARED, sort=False).ngroup()
     table = table[configuration.groupby(configuration).transform("size") > 1]
     table["base_num_nodes"] = (
         table["num_nodes"].where(is_possible).groupby(configuration).transform("min").astype("Int64")

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from howmanygpus.report.columns import BATCH, IDENTITY, PLACE, SERIES, STUDY, TASK, list_columns
 from howmanygpus.report.metrics import load_metric
-from howmanygpus.report.outcomes import IDENTITY, read_outcomes
+from howmanygpus.report.outcomes import read_outcomes
 from howmanygpus.report.predictions import read_predictions
 from howmanygpus.report.published import (
     AUGMENTATION,
@@ -32,8 +33,8 @@ from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 READS = ("results", "runs", "evaluations")
 USES_METRIC = True
 IS_MERGED = True
-CONFIGURATION = ["study", "dataset", "model", "input", "precision", "device"]
-CONFIGURATION += ["num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"]
+COMPARED = list_columns(STUDY, TASK, SERIES, PLACE, BATCH, but=["framework", "variant", "placement"])
+"""Columns that the frameworks of one order share."""
 RATE, TIME, QUALITY = "images_per_s", "time_to_accuracy_s", "quality_last"
 MEASURES = {
     FIRST_EPOCH: (RATE, TIME),
@@ -50,7 +51,7 @@ REPEATING = [name for name in MEASURES if name not in (FIRST_EPOCH, OTHER_IMAGES
 NO, YES, UNSURE, ONCE = "no", "yes", "within the spread of the repeats", "yes, by one repeat"
 ENDS = ("median", "min", "max")
 COLUMNS = (
-    *("protocol", "comparable", *CONFIGURATION, "framework", "measure", "metric", "target", "num_images"),
+    *("protocol", "comparable", *COMPARED, "framework", "measure", "metric", "target", "num_images"),
     *(f"{name}_{end}" for name in ("fair", "unfair") for end in ENDS),
     *("effect", *(f"effect_{end}" for end in ENDS), "num_repeats", "num_disturbed"),
     *("fair_rank", "unfair_rank", "fair_order", "unfair_order", "order_changes"),
@@ -120,8 +121,8 @@ def add_times(runs: pd.DataFrame, evaluations: pd.DataFrame, quality: dict, targ
     """Add the training time to the target; empty if a run did not reach it."""
     thresholds = [] if target is None else [target]
     times = compute_time_to_accuracy(runs, evaluations, quality | {"thresholds": thresholds})
-    known = times.set_index(list(IDENTITY))[TIME] if len(times) else pd.Series(dtype=float)
-    keys = runs[list(IDENTITY)].itertuples(index=False, name=None)
+    known = times.set_index(IDENTITY)[TIME] if len(times) else pd.Series(dtype=float)
+    keys = runs[IDENTITY].itertuples(index=False, name=None)
     return runs.assign(**{TIME: [known.get(key, np.nan) for key in keys]}).astype({TIME: float})
 
 
@@ -138,7 +139,7 @@ def include_first_epoch(fair: pd.DataFrame) -> pd.DataFrame:
 
 def replace_quality(fair: pd.DataFrame, others: dict[tuple, tuple[float | None, int]]) -> pd.DataFrame:
     """Return the runs that were evaluated on other images, with the quality on these and their number."""
-    keys = list(fair[list(IDENTITY)].itertuples(index=False, name=None))
+    keys = list(fair[IDENTITY].itertuples(index=False, name=None))
     chosen = fair[np.array([key in others for key in keys], bool)]
     found = [others[key] for key in keys if key in others]
     return chosen.assign(**{QUALITY: [quality for quality, _ in found], "num_images": [count for _, count in found]})
@@ -148,15 +149,15 @@ def compare(
     fair: pd.DataFrame, unfair: pd.DataFrame, measure: str, better: Callable[[float, float], float]
 ) -> list[dict]:
     """Return a row for each configuration and framework with a value under the protocol. better: `max` or `min`."""
-    configurations = dict(list(unfair[unfair[measure].notna()].groupby(CONFIGURATION, sort=False)))
+    configurations = dict(list(unfair[unfair[measure].notna()].groupby(COMPARED, sort=False)))
     rows = []
-    for configuration, own in fair[fair[measure].notna()].groupby(CONFIGURATION, sort=False):
+    for configuration, own in fair[fair[measure].notna()].groupby(COMPARED, sort=False):
         if configuration not in configurations:
             continue
         before, after = collect(own, measure), collect(configurations[configuration], measure)
         paired = {name: values for name, values in after.items() if before.get(name, {}).keys() & values.keys()}
         orders = describe_orders(before, before | paired, better)
-        facts = dict(zip(CONFIGURATION, configuration, strict=True)) | orders.pop("both")
+        facts = dict(zip(COMPARED, configuration, strict=True)) | orders.pop("both")
         both = pd.concat([own, configurations[configuration]])
         for name in paired:
             used = both[both["framework"] == name]

@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.controls import NO_EXCHANGE
-from howmanygpus.report.outcomes import IDENTITY, read_outcomes
+from howmanygpus.report.outcomes import read_outcomes
 from howmanygpus.report.tables.runs import list_measured, list_steps
 
 READS = ("results", "runs")
@@ -31,7 +32,7 @@ COLUMNS = (
 
 def tabulate(plan: dict, runs: pd.DataFrame, results: Path = Path()) -> pd.DataFrame:
     """One row per completed run. runs: the table of that name; results: the folder that holds `results/`."""
-    known = runs.set_index(list(IDENTITY))[["protocol", "control", "images_per_s"]]
+    known = runs.set_index(IDENTITY)[["protocol", "control", "images_per_s"]]
     rows = []
     for outcome in read_outcomes(plan, results):
         if outcome.has_run and outcome.status == "completed" and outcome.record is not None:

@@ -26,10 +26,11 @@ import pandas as pd
 
 from howmanygpus.paths import RUNS
 from howmanygpus.report import accounting, trajectory
+from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.health import compare_devices, describe_findings, judge_run, list_devices
 from howmanygpus.report.metrics import load_metric
-from howmanygpus.report.outcomes import IDENTITY, GridDecision, Outcome, read_outcomes
+from howmanygpus.report.outcomes import GridDecision, Outcome, read_outcomes
 from howmanygpus.report.outliers import flag_outliers
 from howmanygpus.report.published import describe_protocol
 from howmanygpus.report.rows import describe_own_rates
@@ -244,7 +245,7 @@ def summarize_quality(evaluations: pd.DataFrame, metric: str) -> dict[tuple, dic
     """Return the last and the best quality of each evaluated run, by the values of its identity."""
     best = "max" if load_metric(metric).BETTER == "higher" else "min"
     defined = evaluations[evaluations["quality"].notna()].astype({"quality": float})
-    summary = defined.groupby(list(IDENTITY), sort=False).agg(
+    summary = defined.groupby(IDENTITY, sort=False).agg(
         quality_last=("quality", "last"),
         quality_best=("quality", best),
         quality_of_guess=("quality_of_guess", "first"),

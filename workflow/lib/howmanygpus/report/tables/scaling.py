@@ -18,6 +18,7 @@ They share their baseline, on the smallest number of nodes that can have it: one
 import numpy as np
 import pandas as pd
 
+from howmanygpus.report.columns import CONFIGURATION, CURVE, POINT, SERIES, STUDY, TASK, list_columns
 from howmanygpus.report.intervals import median_interval, ratio_interval
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.published import is_fair
@@ -26,10 +27,10 @@ from howmanygpus.report.ties import collect_samples, group_ties, measure_scatter
 
 READS = ("runs",)
 IS_MERGED = True
-CURVE = ["study", "dataset", "model", "framework", "variant", "input", "precision", "device", "unit"]
+LINE = [*CURVE, "scaling_mode", "fixed_batch_size"]
+"""Columns that a configuration shares with its baseline."""
 COLUMNS = [
-    *(*CURVE, "placement"),
-    *("scaling_mode", "fixed_batch_size", "num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"),
+    *(*CURVE, "placement", "scaling_mode", "fixed_batch_size", *POINT[1:]),
     *("images_per_s_median", "images_per_s_min", "images_per_s_max", "images_per_s_low", "images_per_s_high"),
     *("num_planned", "num_repeats", "num_failed", "num_disturbed", "repeats_ended"),
     *("independent", "device_images_per_s_min", "device_images_per_s_max"),
@@ -37,13 +38,11 @@ COLUMNS = [
     *("baseline_machinery", "best_one_device"),
     *("speedup_over_best", "speedup_over_best_low", "speedup_over_best_high", "curve", "group"),
 ]
-CONFIGURATION = [*CURVE, "placement", "num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"]
-"""Columns that name a configuration here and in the table runs."""
-POINT = ["study", "dataset", "model", "input", "curve", "num_gpus"]
+GROUPED = [*list_columns(STUDY, TASK), "input", "curve", "num_gpus"]
 """Columns that name a device count of a curve, whose configurations are grouped."""
 FIXED = {"weak": "per_device_batch_size", "strong": "global_batch_size"}
 """The batch size that each scaling mode keeps constant along a curve."""
-SERIES = ["framework", "variant", "precision", "device"]
+SEARCHED = list_columns(SERIES, but=["input"])
 """Columns on which the largest batch depends."""
 MODES = ("weak", "strong")
 """Scaling modes in the order in which tables and figures show them."""
@@ -86,11 +85,11 @@ def name_largest(table: pd.DataFrame, largest: list[dict], config: dict) -> pd.D
     """
     factor = min(config["num_gpus"]) * config["accumulate"] if config["scaling"] == "strong" else 1
     sizes = {
-        tuple(each[name] for name in SERIES): each["number"] * factor
+        tuple(each[name] for name in SEARCHED): each["number"] * factor
         for each in largest
         if each["number"] not in config["per_device_batch_size"]
     }
-    found = [sizes.get(series) for series in table[SERIES].itertuples(index=False, name=None)]
+    found = [sizes.get(series) for series in table[SEARCHED].itertuples(index=False, name=None)]
     is_largest = table["fixed_batch_size"] == pd.Series(found, index=table.index, dtype=float)
     shared = table["scaling_mode"].map(lambda mode: f"{mode} scaling, largest batch of each framework")
     return table.assign(curve=table["curve"].where(~is_largest, shared))
@@ -137,7 +136,7 @@ def add_groups(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     scatter = measure_scatter(collect_samples(runs, CONFIGURATION, "images_per_s").values())
     rates, groups = list_rates(table, runs), pd.Series(pd.NA, table.index, dtype="Int64")
     is_independent = table["independent"].eq(True).to_numpy()
-    for positions in table.groupby(POINT, sort=False).indices.values():
+    for positions in table.groupby(GROUPED, sort=False).indices.values():
         known = [each for each in positions if len(rates[each]) and not is_independent[each]]
         if len(known) == 1 or not np.isnan(scatter):
             groups.iloc[known] = group_ties([rates[position] for position in known], scatter)
@@ -159,7 +158,7 @@ def add_speedup(table: pd.DataFrame, machinery: dict[str, dict], rates: list[np.
 
     Numbers of nodes that cannot have this count are no baseline. rates: those of the repeats of each row.
     """
-    curve = table.groupby([*CURVE, "scaling_mode", "fixed_batch_size"]).ngroup()
+    curve = table.groupby(LINE).ngroup()
     table["baseline_num_gpus"] = table["num_gpus"].groupby(curve).transform("min")
     least = table["num_gpus"] == table["baseline_num_gpus"]
     possible = least & (table["num_unsupported"] < table["num_planned"])
@@ -194,7 +193,7 @@ def add_speedup_over_best(table: pd.DataFrame, rates: list[np.ndarray]) -> pd.Da
     The batch, variant, input, precision and device are the same. A framework with a failed repeat on one device is no
     baseline. rates: those of the repeats of each row.
     """
-    same = [name for name in CURVE if name != "framework"] + ["scaling_mode", "fixed_batch_size"]
+    same = [name for name in LINE if name != "framework"]
     alone = table[(table["num_gpus"] == 1) & (table["num_failed"] == 0) & table["images_per_s_median"].notna()]
     best = alone.sort_values("images_per_s_median", ascending=False).drop_duplicates(same)
     best = best[[*same, "framework", "images_per_s_median"]].assign(best_row=best.index)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.tables.runs import list_measured, list_steps
 

@@ -11,17 +11,18 @@ measuring gradient noise.
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.controls import CONFIGURATION, NO_EXCHANGE, Repeats, time_images
+from howmanygpus.report.columns import CURVE, POINT
+from howmanygpus.report.controls import NO_EXCHANGE, Repeats, time_images
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.tables.run_phases import PHASES as MEASURED
-from howmanygpus.report.tables.scaling import CURVE
 
 READS = ("runs", "run_phases")
 IS_MERGED = True
 EXCHANGE, IMBALANCE = "exchange", "imbalance"
 PHASES = ("startup", "first_step", "warmup", "input_wait", "steps", EXCHANGE, IMBALANCE, "evaluation", "other")
 """Phases in the order of figures."""
-COLUMNS = [*CURVE, *CONFIGURATION, "num_repeats", "num_disturbed", "device_s_per_image"]
+KEY = [*CURVE, *POINT]
+COLUMNS = [*KEY, "num_repeats", "num_disturbed", "device_s_per_image"]
 COLUMNS += [*(f"{phase}_device_s_per_image" for phase in PHASES), "steps_include", "evaluation_wall_frac"]
 
 
@@ -29,7 +30,7 @@ def tabulate(plan: dict, runs: pd.DataFrame, run_phases: pd.DataFrame) -> pd.Dat
     """One row per configuration with a completed run. runs, run_phases: the tables of these names."""
     repeats = Repeats(plan, runs, run_phases)
     fair = run_phases[is_fair(run_phases)]
-    groups = fair.groupby([*CURVE, *CONFIGURATION], sort=False)
+    groups = fair.groupby(KEY, sort=False)
     return pd.DataFrame([split(own, repeats) for _, own in groups], columns=COLUMNS)
 
 
@@ -38,7 +39,7 @@ def split(runs: pd.DataFrame, repeats: Repeats) -> dict:
     first = runs.iloc[0]
     scale = first["num_gpus"] / runs["images_seen"].astype(float)
     means = {phase: (runs[f"{phase}_s"].astype(float) * scale).mean(skipna=False) for phase in MEASURED}
-    row = first[[*CURVE, *CONFIGURATION]].to_dict() | {"num_repeats": len(runs)}
+    row = first[KEY].to_dict() | {"num_repeats": len(runs)}
     row["num_disturbed"] = int(repeats.find(first)["disturbed"].eq(True).sum())
     row["device_s_per_image"] = (runs["wall_time_s"] * scale).mean()
     measured_images = runs["images_per_s"].astype(float) * (runs["steps_s"] + runs["input_wait_s"].fillna(0.0))

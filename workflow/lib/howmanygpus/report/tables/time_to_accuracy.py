@@ -16,8 +16,9 @@ attempts; `currency` is its unit. Both are empty without a price.
 
 import pandas as pd
 
+from howmanygpus.report.columns import CONFIGURATION, IDENTITY
 from howmanygpus.report.metrics import load_metric
-from howmanygpus.report.outcomes import IDENTITY, UNDECIDED
+from howmanygpus.report.outcomes import UNDECIDED
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import is_real
 
@@ -41,7 +42,6 @@ COLUMNS = [
     *("missed_time_s", "missed_images"),
     *("cost_to_accuracy", "currency"),
 ]
-CONFIGURATION = [name for name in IDENTITY if name not in ("repeat", "seed")]
 
 
 def tabulate(plan: dict, runs: pd.DataFrame, evaluations: pd.DataFrame) -> pd.DataFrame:
@@ -56,7 +56,7 @@ def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, qual
     diverged has reached the thresholds that it reached before.
     """
     better = load_metric(quality["metric"]).BETTER
-    own_evaluations = dict(list(evaluations.groupby(list(IDENTITY))))
+    own_evaluations = dict(list(evaluations.groupby(IDENTITY)))
     rows = []
     judged = runs[~runs["status"].isin(UNDECIDED) & is_real(runs)]
     for run in judged.to_dict("records"):

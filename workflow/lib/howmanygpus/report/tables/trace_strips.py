@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.outcomes import IDENTITY, Outcome
+from howmanygpus.report.columns import IDENTITY
+from howmanygpus.report.outcomes import Outcome
 from howmanygpus.report.tables.traces import FOLDER, list_traced
 from howmanygpus.report.traces.activity import TraceError
 from howmanygpus.report.traces.gaps import BINS_PER_STEP, split_into_bins

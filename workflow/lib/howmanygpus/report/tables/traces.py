@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.paths import RUNS
+from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.disturbance import is_disturbed
-from howmanygpus.report.outcomes import IDENTITY, Outcome, read_outcomes
+from howmanygpus.report.outcomes import Outcome, read_outcomes
 from howmanygpus.report.traces.activity import TraceError
 from howmanygpus.report.traces.gaps import NUM_OPERATORS
 from howmanygpus.report.traces.reading import read_window

@@ -5,18 +5,18 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
+from howmanygpus.report.columns import CONFIGURATION, IDENTITY
 from howmanygpus.report.equivalence import compare_means, pool
 from howmanygpus.report.intervals import ratio_interval
-from howmanygpus.report.outcomes import IDENTITY, has_failed
+from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.ties import collect_samples
 
 READS = ("runs", "evaluations")
 IS_MERGED = True
-CONFIGURATION = ["study", "dataset", "model", "framework", "input", "precision", "device"]
-CONFIGURATION += ["placement", "num_nodes", "num_gpus", "per_device_batch_size", "unit"]
+COMPARED = [name for name in CONFIGURATION if name not in ("variant", "global_batch_size")]
 COLUMNS = [
-    *CONFIGURATION,
+    *COMPARED,
     *("variant", "base_variant", "base_images_per_s", "images_per_s", "throughput_ratio"),
     *("throughput_ratio_low", "throughput_ratio_high"),
     *("num_repeats", "num_failed", "num_disturbed"),
@@ -44,10 +44,10 @@ def compute_variants(runs: pd.DataFrame, variants: list[str], margin: float, eva
     medians over the repeats.
     """
     configurations = summarize_configurations(runs.assign(evaluation_s=time_evaluations(runs, evaluations)))
-    rates = collect_samples(runs, ["variant", *CONFIGURATION], "images_per_s")
+    rates = collect_samples(runs, ["variant", *COMPARED], "images_per_s")
     # The spread of seeds is assumed to be the same in all configurations.
     completed = runs[runs["status"] == "completed"]
-    spread, freedom = pool(collect_samples(completed, ["variant", *CONFIGURATION], "quality_last").values())
+    spread, freedom = pool(collect_samples(completed, ["variant", *COMPARED], "quality_last").values())
     metric = runs["quality_metric"].dropna()
     base, *others = variants
     rows = []
@@ -73,8 +73,8 @@ def compute_variants(runs: pd.DataFrame, variants: list[str], margin: float, eva
 
 def time_evaluations(runs: pd.DataFrame, evaluations: pd.DataFrame) -> list[float]:
     """Return the seconds of one evaluation of each run; nan if there is none."""
-    counts = Counter(evaluations[list(IDENTITY)].itertuples(index=False, name=None))
-    keys = runs[list(IDENTITY)].itertuples(index=False, name=None)
+    counts = Counter(evaluations[IDENTITY].itertuples(index=False, name=None))
+    keys = runs[IDENTITY].itertuples(index=False, name=None)
     totals = runs["eval_s"].astype(float)
     return [total / counts[key] if counts[key] else np.nan for key, total in zip(keys, totals, strict=True)]
 
@@ -83,7 +83,7 @@ def summarize_configurations(runs: pd.DataFrame) -> pd.DataFrame:
     """Return medians of rate and seconds, mean quality and numbers of repeats by variant and configuration."""
     runs = runs.assign(failed=has_failed(runs["status"]), disturbed=runs["disturbed"].eq(True))
     runs["start_s"] = runs["init_s"].astype(float) + runs["compile_s"].astype(float)
-    return runs.groupby(["variant", *CONFIGURATION], sort=False).agg(
+    return runs.groupby(["variant", *COMPARED], sort=False).agg(
         rate=("images_per_s", "median"),
         quality=("quality_last", "mean"),
         guess=("quality_of_guess", "first"),
