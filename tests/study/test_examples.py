@@ -46,6 +46,13 @@ def test_folders_of_classes_without_a_split(tmp_path):
     )
 
 
+def test_the_program_of_the_first_page(tmp_path, monkeypatch):
+    (tmp_path / "train.py").write_text("print('step 1, loss 2.3')\n")
+    monkeypatch.chdir(tmp_path)
+    planned = plan(read_example("README.md", "program"))
+    assert {(run.num_gpus, run.per_device_batch_size) for run in planned.runs.values()} == {(1, 32), (1, 64), (2, 32), (2, 64)}
+
+
 def test_a_table_of_classes(tmp_path):
     rows = [f"{index}.png,{'ab'[index % 2]},{index // 4}" for index in range(200)]
     (tmp_path / "labels.csv").write_text("\n".join(["path,label,patient", *rows]))
