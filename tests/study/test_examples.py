@@ -46,6 +46,12 @@ def test_folders_of_classes_without_a_split(tmp_path):
     )
 
 
+def test_the_keys_that_most_studies_need():
+    planned = plan(read_example("config/README.md", "ten keys"))
+    assert len(planned.runs) == 2 * 3 * 2 * 2 * 3
+    assert not [run for run in planned.runs.values() if run.unsupported]
+
+
 def test_the_program_of_the_first_page(tmp_path, monkeypatch):
     (tmp_path / "train.py").write_text("print('step 1, loss 2.3')\n")
     monkeypatch.chdir(tmp_path)
