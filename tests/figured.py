@@ -275,7 +275,7 @@ SENTENCES = {
     "timelines": ("No run with samples has completed; the figure of all runs says why.", NONE_COMPLETED),
     "variants": ("No configuration has completed in two variants; the figure of all runs says why.", NONE_COMPLETED),
 }
-"""The text that a figure shows instead of data, by the grids it applies to. A test below draws two inputs."""
+"""The text that a figure shows instead of data, and the grids for which it does. A test below draws two inputs."""
 NOTHING_RUN = "No run on real images has completed; the figure of all runs says why."
 NEVER_REACHED = "No configuration reached test accuracy 0.5 or 0.9 in most repeats."
 TIMES = {"nothing run": NOTHING_RUN, "all failed": NEVER_REACHED, "never good": NEVER_REACHED}

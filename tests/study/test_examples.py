@@ -56,7 +56,12 @@ def test_the_program_of_the_first_page(tmp_path, monkeypatch):
     (tmp_path / "train.py").write_text("print('step 1, loss 2.3')\n")
     monkeypatch.chdir(tmp_path)
     planned = plan(read_example("README.md", "program"))
-    assert {(run.num_gpus, run.per_device_batch_size) for run in planned.runs.values()} == {(1, 32), (1, 64), (2, 32), (2, 64)}
+    assert {(run.num_gpus, run.per_device_batch_size) for run in planned.runs.values()} == {
+        (1, 32),
+        (1, 64),
+        (2, 32),
+        (2, 64),
+    }
 
 
 def test_a_table_of_classes(tmp_path):

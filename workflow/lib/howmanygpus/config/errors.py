@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LONGEST = 200
 """Number of characters after which a value is cut off in a message."""
 MAX_MESSAGES = 20
-"""Number of messages after which only the number of the others is said."""
+"""Messages that are shown. Of the others, only their number is."""
 HINTS = {
     "object": "write its keys below it",
     "array": "write a list",

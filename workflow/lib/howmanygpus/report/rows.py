@@ -1,7 +1,7 @@
 """
 Rows of tables: the names of series, wording that several tables share, and joining tables of several studies.
 
-A series is a line of a figure, and a configuration in answers. Rates on random images are upper bounds, which answers
+A series is a line of a figure: a framework with its variant, input, precision and device. Rates on random images are upper bounds, which answers
 and figures keep apart from those on real images. Tables are joined as texts.
 """
 

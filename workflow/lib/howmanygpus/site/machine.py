@@ -241,7 +241,9 @@ def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> De
         options = options | _detect_machine(kind, options)
     for key in ("devices_per_node", "cores_per_device"):
         if options[key] is None:
-            raise ConfigError(f"{path}: devices.{name}.{key} is missing: with a scheduler nobody can look; add it")
+            raise ConfigError(
+                f"{path}: devices.{name}.{key} is missing: it is not detected with a scheduler, whose devices are on other machines; add it"
+            )
     if scheduler == "slurm":
         check_sbatch_options(options, f"{path}: devices.{name}")
     if scheduler == "slurm" and kind == "cuda" and options["request"] is None:

@@ -115,7 +115,7 @@ def start_in_threads(
 
 
 def start_in_thread(call: Callable[[], Result], num_threads: int) -> Future[Result]:
-    """Begin to make one call in a pool of num_threads threads."""
+    """Submit a call to the pool of num_threads threads, and return its future."""
     return _thread_pool(num_threads).submit(call)
 
 

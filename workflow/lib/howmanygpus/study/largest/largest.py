@@ -1,4 +1,4 @@
-"""The numbers in place of `max` in the runs of one study, and the searches that they come from."""
+"""The largest batches that fit, for each series of a study, and the searches that found them."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
