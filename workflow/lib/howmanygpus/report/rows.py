@@ -1,8 +1,8 @@
 """
 Rows of tables: the names of series, wording that several tables share, and joining tables of several studies.
 
-A series is a line of a figure: a framework with its variant, input, precision and device. Rates on random images are upper bounds, which answers
-and figures keep apart from those on real images. Tables are joined as texts.
+A series is a line of a figure: a framework with its variant, input, precision and device. Rates on random images are
+upper bounds, which answers and figures keep apart from those on real images. Tables are joined as texts.
 """
 
 from pathlib import Path
