@@ -108,7 +108,10 @@ def test_inside_an_allocation_nothing_is_asked_for(write_machine):
             {"request": "gpu:a100"},
             'devices.a100.request: "gpu:a100" does not match ^([^{}]*[{]n[}])+[^{}]*$; How a job requests',
         ),
-        ({"cores_per_device": None}, "devices.a100.cores_per_device is missing: with a scheduler nobody can look"),
+        (
+            {"cores_per_device": None},
+            "devices.a100.cores_per_device is missing: with a scheduler, devices are on other",
+        ),
         ({"nodes": "packed"}, 'devices.a100.nodes: "packed" is not known here; choose from exclusive, shared'),
     ],
 )

@@ -242,7 +242,8 @@ def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> De
     for key in ("devices_per_node", "cores_per_device"):
         if options[key] is None:
             raise ConfigError(
-                f"{path}: devices.{name}.{key} is missing: it is not detected with a scheduler, whose devices are on other machines; add it"
+                f"{path}: devices.{name}.{key} is missing: with a scheduler, devices are on other machines and are not "
+                "detected; add it"
             )
     if scheduler == "slurm":
         check_sbatch_options(options, f"{path}: devices.{name}")

@@ -50,8 +50,8 @@ class Study:
     place: where the config gives it. config: with every default filled in. variants: the training settings of each.
     unfair: those of each unfair protocol with runs of its own, by framework. lacking: rules that exclude device counts
     that a device lacks. given_model: the model as the config gives it, which can be a path. starts: the initial weights
-    of each variant. largest: the batch sizes that `max` stands for, by series; None without `per_device_batch_size: max`.
-    controls: its control runs, which are among its runs, by their paths.
+    of each variant. largest: the batch sizes that `max` stands for, by series; None without
+    `per_device_batch_size: max`. controls: its control runs, which are among its runs, by their paths.
     """
 
     is_program: ClassVar[bool] = False
