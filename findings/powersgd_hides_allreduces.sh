@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Finding:  A TorchDispatchMode around backward() sees one of the three all-reduces of a DDP bucket under PowerSGD, and
+#           all of a bucket without compression. The other two start in callbacks of futures, which no mode covers.
+# Versions: torch 2.13.0 (CPU), numpy 2.4.6, gloo, 2 processes.
+# Source:   torch/distributed/algorithms/ddp_comm_hooks/powerSGD_hook.py: the all-reduces of the factors P and Q are
+#           in callbacks added by Future.then.
+# Guess:    3 with PowerSGD, because the hook is Python and calls torch.distributed on the thread of backward().
+# Hurts:    whoever counts the bytes of an exchange with a dispatch mode: a compressed exchange looks nearly free.
+set -euo pipefail
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+python3 -m venv "$folder/venv"
+"$folder/venv/bin/pip" install --quiet torch==2.13.0 numpy==2.4.6
+cat > "$folder/count.py" <<'P'
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as powersgd
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Count(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.seen = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.seen += "allreduce" in str(function)
+        return function(*args, **(kwargs or {}))
+
+
+def count(rank, compressed):
+    torch.manual_seed(0)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
+    wrapped = dist.all_reduce
+    calls = []
+    dist.all_reduce = lambda *args, **kwargs: (calls.append(1), wrapped(*args, **kwargs))[1]
+    if compressed:
+        state = powersgd.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2)
+        model.register_comm_hook(state, powersgd.powerSGD_hook)
+    for step in range(4):
+        mode = Count()
+        calls.clear()
+        with mode:
+            model(torch.randn(8, 64)).square().sum().backward()
+    dist.all_reduce = wrapped
+    return mode.seen, len(calls)
+
+
+rank = int(sys.argv[1])
+os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": sys.argv[2], "RANK": str(rank), "WORLD_SIZE": "2"}
+dist.init_process_group("gloo")
+plain, powered = count(rank, False), count(rank, True)
+if rank == 0:
+    print(f"torch {torch.__version__}: seen by the mode: {plain[0]} without compression, {powered[0]} with PowerSGD; "
+          f"calls of all_reduce by the hook: {powered[1]}")
+dist.destroy_process_group()
+if rank == 0:
+    sys.exit(0 if (plain[0], powered[0], powered[1]) == (1, 1, 3) else 1)
+P
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+"$folder/venv/bin/python" "$folder/count.py" 1 "$port" 2> "$folder/other.log" &
+"$folder/venv/bin/python" "$folder/count.py" 0 "$port" 2>&1 | grep -v Warning
+wait
+echo "holds: one all-reduce in three is seen under PowerSGD"
