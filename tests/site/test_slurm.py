@@ -177,6 +177,7 @@ def test_srun_starts_each_process_once(tmp_path, launcher, tasks, per_node, core
     command = build_command(spec, where, tmp_path, "howmanygpus.measure.loop.train", ["--option"])
     assert command[0] == "srun" and {"--nodes=2", f"--ntasks={tasks}", f"--ntasks-per-node={per_node}"} <= set(command)
     assert {f"--cpus-per-task={cores}", "--gres=gpu:a100:4", "--kill-on-bad-exit=1"} <= set(command)
+    assert "OMP_NUM_THREADS=2" in command[command.index("env") :], "a TaskProlog may have set another number"
     assert command[-6:] == [
         "-m",
         "howmanygpus.measure.launch.rank_process",

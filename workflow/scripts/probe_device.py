@@ -25,7 +25,7 @@ def main() -> None:
     size = {"device": arguments.device, "num_gpus": arguments.expected["devices_per_node"], "num_nodes": 1}
     shares = share_equally(arguments.studies)
     with recorded(PROBE, arguments.device, size, arguments.expected["packed"], shares=shares):
-        found = inspect_node(arguments.expected)
+        found = inspect_node(arguments.expected, arguments.record.parent)
     findings = judge(found, arguments.expected)
     for finding in findings:
         print(f"{arguments.device}: {finding['level']}: {finding['text']}")
