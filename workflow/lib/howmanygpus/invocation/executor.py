@@ -261,9 +261,8 @@ class Executor(plugin.Executor):
         while self.wait and time.monotonic() < started + self.next_seconds_between_status_checks:
             await asyncio.sleep(POLL_S)
 
-    def additional_general_args(self) -> str | list[str]:
-        # An array job finds its own command through a second Snakemake.
-        return super().additional_general_args() if self.array_jobs else []
+    def additional_general_args(self) -> list[str]:
+        return []
 
 
 def keep_refusal(job: Any, reason: str) -> None:
