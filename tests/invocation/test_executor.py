@@ -85,7 +85,8 @@ def answer(printed: str, monkeypatch, folder) -> tuple[list[str], list[str], lis
         report_job_success=lambda job: succeeded.append(job.external_jobid),
         report_job_error=lambda job, **_: failed.append(job.external_jobid),
     )
-    jobs = [SimpleNamespace(external_jobid=each, aux={}) for each in ("1", "2", "3")]
+    group = SimpleNamespace(is_group=lambda: True)
+    jobs = [SimpleNamespace(external_jobid=each, aux={}, job=group) for each in ("1", "2", "3")]
 
     async def check():
         async for job in executor.check_active_jobs(jobs):
