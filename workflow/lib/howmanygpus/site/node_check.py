@@ -23,7 +23,7 @@ from howmanygpus.measure.allreduce import WHAT
 from howmanygpus.measure.host.devices import describe_host
 from howmanygpus.measure.host.gpus import get_board, list_gpu_uuids, read_memory_gib
 from howmanygpus.measure.host.placement import Placement
-from howmanygpus.measure.host.slurm import restore_environment
+from howmanygpus.measure.host.slurm import read_job, restore_environment
 from howmanygpus.measure.host.variables import list_variables
 from howmanygpus.measure.launch.environment import build_environment
 from howmanygpus.measure.launch.launch import run_processes
@@ -59,7 +59,7 @@ def inspect_node(expected: dict, folder: Path) -> dict:
         "address": resolve(name_host(expected["rendezvous_suffix"])),
         "scratch": describe_scratch(expected["scratch"]),
         "srun": (srun := shutil.which("srun")),
-        "step": try_step(expected, folder) if expected["starts_steps"] and srun else None,
+        "step": try_step(expected, folder) if expected["starts_steps"] and srun and read_job() else None,
         "home": {"path": str(home := Path.home()), "is_folder": home.is_dir()},
         "modules": {" ".join(modules): try_modules(modules) for modules in expected["modules"]},
         "reaches_package_index": ask(sys.executable, "-m", "pip", "index", "versions", "pip") is not None,
@@ -120,7 +120,7 @@ def try_step(expected: dict, folder: Path) -> dict:
     size = {"num_gpus": expected["devices_per_node"], "num_nodes": 1, "global_batch_size": 1}
     spec = LaunchSpec(**WHAT | device | size | {"launcher": "per_node"})
     placement = Placement.without_data(expected["placement"])
-    with tempfile.TemporaryDirectory(prefix=".step-", dir=folder) as own:
+    with tempfile.TemporaryDirectory(prefix=".step-", dir=folder, ignore_cleanup_errors=True) as own:
         attempt, seen = AttemptFolder(Path(own)), Path(own, "seen.json")
         try:
             status = run_processes(spec, placement, attempt, __name__, ["--file", str(seen)], STEP_S)
@@ -169,7 +169,10 @@ def judge(found: dict, expected: dict) -> list[dict]:
     """Return what will not work (`error`) and what could be better (`warning`). Each text names the remedy."""
     errors = [*judge_devices(found, expected), *report_node(found, expected)]
     if not errors and (problem := (found["step"] or {}).get("problem")):
-        errors.append(f"a step that srun starts as it starts a run fails: {problem}")
+        errors.append(
+            f"a step that srun starts as it starts a run fails: {problem}; correct the machine file, or show this to "
+            "an administrator, who can change the TaskProlog and the plugins of the nodes"
+        )
     findings = [{"level": "error", "text": text} for text in errors]
     return findings + [{"level": "warning", "text": text} for text in list_warnings(found, expected)]
 
