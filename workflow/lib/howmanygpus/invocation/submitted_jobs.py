@@ -110,7 +110,7 @@ def find_outdated(job: Any) -> str | None:
 
 
 def _read_note(job: Any) -> SubmittedJob | None:
-    path = _name_note(job.output[0]) if OLDER and not job.is_group() else None
+    path = _name_note(job.output[0]) if OLDER and job.output and not job.is_group() else None
     if path is None or not path.exists():
         return None
     note = SubmittedJob(**json.loads(path.read_text()))
