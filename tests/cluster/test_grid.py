@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections import Counter, defaultdict
 
 import pytest
@@ -114,6 +115,12 @@ def test_runs_are_accounted_for(grid):
         "its share of nodes that jobs share"
     )
     assert (done["cost"] / done["billed_device_hours"]).round(3).eq(2.0 / GPUS_PER_NODE).all()
+
+
+def test_a_dry_run_expects_jobs_to_take_as_long_as_slurm_told(grid):
+    output = grid.snakemake("--dry-run", "--forcerun", "probe_device")
+    (line,) = [line for line in output.splitlines() if line.strip().startswith("probes and all-reduces")]
+    assert "the same steps" in line and int(re.search(r"(\d+) (s|min)  ", line)[1]) > 0, line
 
 
 def test_data_were_staged_in_a_phase_of_its_own(grid):

@@ -1,9 +1,13 @@
 """A run that is tried again requests more of what it lacked, up to what the partition and its nodes have."""
 
+import sys
+
 import pytest
 
 from hanging import HANG_S
-from howmanygpus.site.slurm import parse_fields
+from howmanygpus.paths import JOB_LOGS
+from howmanygpus.site.retrying import STARTED, Growth, compute_growth_of_job
+from howmanygpus.site.slurm import SlurmError, find_job, parse_fields, submit
 from project import ROWS, RUNS, study
 from slurm.cluster import CORES_PER_NODE, GPUS_PER_NODE, MEMORY_PER_NODE_MB
 
@@ -107,6 +111,21 @@ def test_a_measurement_is_retried_with_more_of_the_lacking_resource(project, clu
     last, *second = find_jobs("all")[-1]
     assert int(last) > int(job), "it was tried again"
     assert (first, second) == (["15:00", "4000M"], [f"{minutes}:00", "4000M"])
+
+
+def test_a_job_that_slurm_ends_as_failed_for_its_memory_requests_more_of_it(project, cluster, monkeypatch):
+    """The cluster has OverMemoryKill. The batch script takes too much, so that nothing is left to say so."""
+    logs = project.folder / JOB_LOGS / "rule_observe_parity" / "torch-1"
+    logs.mkdir(parents=True)
+    monkeypatch.chdir(project.folder)
+    for name, value in cluster.environment().items() | {STARTED: "20260101T000000"}.items():
+        monkeypatch.setenv(name, value)
+    options = ["--parsable", "--mem=100", f"--output={logs}/%j.log", "--wait"]
+    with pytest.raises(SlurmError):
+        submit(options, f"#!/bin/sh\nexec {sys.executable} -c 'import time; x = bytearray(2**28); time.sleep(60)'\n")
+    (log,) = logs.glob("*.log")
+    assert find_job(log.stem).state == "FAILED"
+    assert compute_growth_of_job("observe_parity", ["torch-1"], 2) == Growth(memory=2), log.read_text()
 
 
 def test_a_machine_file_that_does_not_fit_the_nodes_is_refused_before_the_first_job(project, cluster):

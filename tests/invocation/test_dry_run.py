@@ -18,6 +18,7 @@ from howmanygpus.invocation.dry_run.summary import (
     format_h,
     format_s,
 )
+from howmanygpus.invocation.submitted_jobs import note_seconds, read_seconds, write_note
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.durations import (
     BY_LIMIT,
@@ -118,9 +119,15 @@ class Job(SimpleNamespace):
     __hash__ = object.__hash__
 
 
+class Resources(dict):
+    """Resources of a job, which are read as keys and as attributes."""
+
+    __getattr__ = dict.get
+
+
 def make_job(output: str, params: tuple = ("request", "0123456789abcdef"), inputs: tuple = (TASK,)) -> SimpleNamespace:
     rule = Job(name="observe_parity", resources={"limit_min": None}, snakefile="workflow/rules/parity.smk")
-    work = {"resources": SimpleNamespace(limit_min=30), "threads": 2}
+    work = {"resources": Resources(limit_min=30), "threads": 2}
     return Job(rule=rule, output=[output], params=params, input=inputs, **work)
 
 
@@ -173,13 +180,30 @@ def test_the_estimate_of_the_gate_follows_its_recorded_durations(tmp_path, monke
     (tmp_path / "results/parity/observed").mkdir(parents=True)
     (tmp_path / done.output[0]).touch()
     job = make_job(f"results/parity/observed/{name}.json", **changes)
-    assert RecordedJobs([job], make_records(done)).expect(job) == expected
+    assert RecordedJobs([job], make_records(done), read_seconds).expect(job) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(90.0, (90.0, "the same steps", False)), (None, (1800.0, BY_LIMIT, True))],
+    ids=["told by SLURM", "not told"],
+)
+def test_a_job_of_a_cluster_took_the_time_that_slurm_told(tmp_path, monkeypatch, seconds, expected):
+    """Snakemake records its end as its start, and at the second time the start of the job before."""
+    monkeypatch.chdir(tmp_path)
+    job = make_job("results/parity/observed/ddp_cpu-11111111.json")
+    other = make_job("results/parity/observed/jax_cpu-11111111.json", params=("another",))
+    for each, minutes in ((job, 0.0), (other, 9999.0)):
+        write_note(each, "7", tmp_path / "7.log")
+        note_seconds(each, seconds)
+        known = make_records(each, seconds=60 * minutes)
+        assert RecordedJobs([each], known, read_seconds).expect(each) == expected
 
 
 def test_steps_without_a_time_limit_can_be_unknown():
     job = make_job("results/environments/a-11111111.json")
     job.rule.resources = {}
-    assert RecordedJobs([job], make_records()).expect(job) == ExpectedDuration(None, UNKNOWN)
+    assert RecordedJobs([job], make_records(), read_seconds).expect(job) == ExpectedDuration(None, UNKNOWN)
 
 
 def test_measured_jobs_go_one_after_the_other_and_others_beside_each_other():

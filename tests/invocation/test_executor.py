@@ -85,7 +85,8 @@ def answer(printed: str, monkeypatch, folder) -> tuple[list[str], list[str], lis
         report_job_success=lambda job: succeeded.append(job.external_jobid),
         report_job_error=lambda job, **_: failed.append(job.external_jobid),
     )
-    jobs = [SimpleNamespace(external_jobid=each, aux={}) for each in ("1", "2", "3")]
+    group = SimpleNamespace(is_group=lambda: True)
+    jobs = [SimpleNamespace(external_jobid=each, aux={}, job=group) for each in ("1", "2", "3")]
 
     async def check():
         async for job in executor.check_active_jobs(jobs):
@@ -191,9 +192,8 @@ def test_the_end_of_a_call_waits_for_no_question():
     assert time.monotonic() - started >= 0.2
 
 
-def test_a_job_starts_one_snakemake_and_a_job_of_an_array_a_second():
-    asked = {rules: make_executor(array_jobs=set(rules)).additional_general_args() for rules in ((), ("train",))}
-    assert asked == {(): [], ("train",): "--executor slurm-jobstep --jobs 1"}
+def test_a_job_starts_no_second_snakemake():
+    assert make_executor().additional_general_args() == []
 
 
 def test_processes_of_a_job_do_not_inherit_its_request(monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 from howmanygpus.invocation.starting import refuse_to_start
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
+from messages import says
 from project import study
 
 LOCAL = Machine("profiles/local/machine.yaml", {"cpu": Device(8, 1)})
@@ -14,14 +15,15 @@ CLUSTER = Machine("mine/machine.yaml", {"cpu": Device(8, 1)}, scheduler="slurm")
 PACKED = Machine("mine/machine.yaml", {"cpu": Device(8, 1)}, scheduler="slurm", packed=True)
 
 
-def start(machine: Machine, executor: str, shortages=(), touch=False, resources=("limit_min",)):
-    """Return why a call does not start, and its warnings. resources: those of its only job."""
+def start(machine: Machine, executor: str, shortages=(), touch=False, resources=("limit_min",), **settings):
+    """Return why a call does not start, and its warnings. resources: of its only job. settings: the executor's."""
     said: list[str] = []
     job = SimpleNamespace(rule=SimpleNamespace(name="measure", resources=resources), is_local=True)
     workflow = SimpleNamespace(
         executor_plugin=SimpleNamespace(name=executor),
         local_exec=executor in ("local", "touch"),
         touch=touch,
+        executor_settings=SimpleNamespace(**settings),
         resource_settings=SimpleNamespace(overwrite_resources={}, default_resources=None),
         dag=SimpleNamespace(needrun_jobs=lambda: [job]),
     )
@@ -51,6 +53,13 @@ def test_an_executor_that_fits_the_machine_file_starts(machine, executor):
 def test_jobs_that_the_machine_file_does_not_describe_are_refused_before_shortages(machine, executor, message):
     (refused,), said = start(machine, executor, shortages=["too few"])
     assert refused.startswith(message) and said == []
+
+
+@pytest.mark.parametrize("rules", ["all", "train"])
+def test_jobs_of_an_array_are_refused_with_the_reason(rules):
+    (refused,), _ = start(CLUSTER, "slurm", array_jobs=rules)
+    assert says(refused, "--slurm-array-jobs", rules, "first job", "leave the option out", "profile")
+    assert start(CLUSTER, "slurm", array_jobs=None) == ([], [])
 
 
 def test_runs_that_start_here_in_place_of_jobs_are_doubted_unless_they_are_only_touched():

@@ -336,10 +336,9 @@ def test_a_job_that_begins_does_not_wait_for_ever_for_its_nodes(in_job, monkeypa
     assert read_one()["job"]["id"] == "7", "its hours are counted"
 
 
-@pytest.mark.parametrize(("kind", "packed"), [("probe", False), ("run", True)])
-def test_a_job_that_needs_no_nodes_does_not_wait_for_them(in_job, kind, packed):
-    start_record(kind, "r", SIZE, packed=packed)
-    assert read_job()["packed"] == packed and read_job()["nodes"] is None
+def test_a_packed_job_needs_no_nodes_and_does_not_wait_for_them(in_job):
+    start_record("run", "r", SIZE, packed=True)
+    assert read_job()["packed"] and read_job()["nodes"] is None
 
 
 def test_outside_of_jobs_a_launcher_has_none(monkeypatch):

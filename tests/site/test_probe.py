@@ -1,13 +1,17 @@
 """Test what a probe reports about a node, and how the numbers of the preflight are computed."""
 
+import json
 import os
 
 import pytest
 
+from howmanygpus.measure.host.slurm import JOB
 from howmanygpus.report.node_checks import tabulate as tabulate_probes
 from howmanygpus.report.tables.allreduce import compute_bus_bandwidth, tabulate
 from howmanygpus.site.node_check import find_refusal, inspect_node, judge
 from messages import says
+from pretending import pretend
+from project import ROOT
 
 EXPECTED = {
     **{"kind": "cuda", "devices_per_node": 2, "max_nodes": 2, "cores_per_device": 4, "compute_capability": "8.0"},
@@ -20,6 +24,7 @@ EXPECTED = {
         "packed": False,
         "modules": [],
         "starts_steps": True,
+        "placement": {"scheduler": "slurm", "step_options": ["--gres=gpu:a100:{n}"], "bind_cores": False},
     },
 }
 GPU = {"uuid": "GPU-1", "name": "A100", "compute_capability": "8.0", "memory_gib": 40.0, "mig": False}
@@ -29,6 +34,7 @@ FOUND = {
     **{"interfaces": {"ib0": {"address": "10.1.0.1", "mbit_per_s": 200000}}, "scratch": None},
     **{"reaches_package_index": True, "partition_limit": "1-00:00:00", "srun": "/usr/bin/srun"},
     **{"home": {"path": "/home/me", "is_folder": True}, "modules": {"cuda": ""}},
+    "step": {"variables": {}, "added": []},
     "job": {"allocated": "cpu=8", "requested": None, "nodes": "n1"},
 }
 
@@ -51,7 +57,14 @@ def test_a_node_that_matches_the_machine_file_has_no_findings():
         ({"address": None}, {"network_interface": None}, "error", "leads to no address"),
         ({"address": "127.0.1.1"}, {"network_interface": None}, "warning", "leads to 127.0.1.1"),
         ({"scratch": {"path": "/s", "writable": False, "free_gib": None}}, {}, "error", "/s cannot be written to"),
-        ({"srun": None}, {}, "error", "srun is not in the PATH of jobs"),
+        ({"srun": None, "step": None}, {}, "error", "srun is not in the PATH of jobs"),
+        (
+            {"step": {"problem": "no module named x"}},
+            {},
+            "error",
+            "a step that srun starts as it starts a run fails: no",
+        ),
+        ({"step": {"variables": {"KMP_AFFINITY": "none"}, "added": ["KMP_AFFINITY"]}}, {}, "warning", "KMP_AFFINITY=n"),
         (
             {"home": {"path": "/home/me", "is_folder": False}},
             {},
@@ -79,9 +92,9 @@ def test_a_gpu_with_shared_memory_is_labelled():
     assert list(table[table["what"] == "GPUs"]["value"]) == ["A100, the host's memory, 8.0"]
 
 
-def test_this_host_can_be_probed_and_tabulated():
+def test_this_host_can_be_probed_and_tabulated(tmp_path):
     expected = EXPECTED | {"kind": "cpu", "request": None, "network_interface": None, "bind_cores": False}
-    found = inspect_node(expected)
+    found = inspect_node(expected | {"starts_steps": False}, tmp_path)
     table = tabulate_probes([{"device": "d", "found": found, "findings": judge(found, expected)}])
     assert "lo 127.0.0.1" in table.set_index("what").loc["interfaces", "value"]
 
@@ -107,6 +120,35 @@ def test_modules_are_tried_in_a_login_shell(tmp_path, monkeypatch, status, said,
     (tmp_path / "bash").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("HOME", str(tmp_path))
-    found = inspect_node(EXPECTED | {"kind": "cpu", "modules": [["cuda/13"]]})
+    found = inspect_node(EXPECTED | {"kind": "cpu", "modules": [["cuda/13"]], "starts_steps": False}, tmp_path)
     assert found["modules"] == {"cuda/13": f"{said} module load cuda/13" if fails else ""}
     assert found["home"] == {"path": str(tmp_path), "is_folder": True}
+
+
+IN_STEP = """while [ "${1#-}" != "$1" ]; do shift; done
+export SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=1 CUDA_VISIBLE_DEVICES=0,1 KMP_BLOCKTIME=7
+%s
+exec "$@"
+"""
+"""A program in place of srun, which starts the command that follows its options."""
+
+
+@pytest.mark.parametrize(
+    ("prolog", "found"),
+    [
+        ("export PYTHONPATH=/nowhere OMP_NUM_THREADS=77", {"OMP_NUM_THREADS": "4", "KMP_BLOCKTIME": "7"}),
+        ("export CUDA_VISIBLE_DEVICES=0", "2 devices were asked for; CUDA_VISIBLE_DEVICES is '0'"),
+        ("echo 'slurmstepd: error: task_prolog failed status=1' >&2; exit 1", "task_prolog failed status=1"),
+    ],
+    ids=["variables", "too few devices", "a prolog that fails"],
+)
+def test_the_probe_starts_a_step_as_a_run_does(tmp_path, monkeypatch, prolog, found):
+    pretend(monkeypatch, tmp_path / "bin", "srun", IN_STEP % prolog)
+    monkeypatch.delenv("KMP_BLOCKTIME", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "workflow" / "lib"))
+    monkeypatch.setenv(JOB, json.dumps({"record": {"id": "7"}, "nodes": ["n1"]}))
+    step = inspect_node(EXPECTED | {"kind": "cpu", "bind_cores": False}, tmp_path)["step"]
+    if isinstance(found, str):
+        assert says(step["problem"], found)
+    else:
+        assert found.items() <= step["variables"].items() and step["added"] == ["KMP_BLOCKTIME"]

@@ -14,6 +14,7 @@ from howmanygpus.config.errors import ConfigError
 from howmanygpus.config.files import read_yaml
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.launch.launchers import build_command
+from howmanygpus.paths import JOB_LOGS
 from howmanygpus.site.jobs.completing import complete_attempts
 from howmanygpus.site.jobs.endings import explain_job
 from howmanygpus.site.machine import GRES, read_machine
@@ -180,6 +181,7 @@ def test_srun_starts_each_process_once(tmp_path, launcher, tasks, per_node, core
     command = build_command(spec, where, tmp_path, "howmanygpus.measure.loop.train", ["--option"])
     assert command[0] == "srun" and {"--nodes=2", f"--ntasks={tasks}", f"--ntasks-per-node={per_node}"} <= set(command)
     assert {f"--cpus-per-task={cores}", "--gres=gpu:a100:4", "--kill-on-bad-exit=1"} <= set(command)
+    assert "OMP_NUM_THREADS=2" in command[command.index("env") :], "a TaskProlog may have set another number"
     assert command[-6:] == [
         "-m",
         "howmanygpus.measure.launch.rank_process",
@@ -217,6 +219,23 @@ def test_one_machine_needs_no_srun(tmp_path):
 def test_the_state_of_a_job_in_slurm_becomes_a_status(state, status, words):
     found = explain_job(Job("7", state, nodes="n[1-2]", time_limit="01:00:00", memory="4G"))
     assert found["status"] == status and words in found["reason"]
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("slurmstepd: error: StepId=7.batch exceeded memory limit (432 > 209), being killed", "host_out_of_memory"),
+        ("slurmstepd-n1: error: Job 7 exceeded virtual memory limit (432 > 209), being killed", "host_out_of_memory"),
+        ("ValueError: it says that slurmstepd exceeded memory limit", None),
+    ],
+)
+def test_a_job_that_failed_by_the_limit_of_its_memory_says_so_in_its_log(tmp_path, monkeypatch, line, status):
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / JOB_LOGS / "rule_train" / "run" / "7.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(f"a banner\n{line}\n*** JOB 7 CANCELLED\n")
+    assert explain_job(Job("7", "FAILED")).get("status") == status
+    assert explain_job(Job("8", "FAILED")) == {} == explain_job(Job("7", "COMPLETED"))
 
 
 def test_a_running_job_explains_nothing():

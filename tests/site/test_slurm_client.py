@@ -68,6 +68,35 @@ def test_times_are_read_whatever_format_and_zone_the_user_prefers(program, monke
         time.tzset()
 
 
+@pytest.mark.parametrize(
+    ("command", "variables"),
+    [
+        ("squeue", ("SQUEUE_PARTITION", "SQUEUE_ACCOUNT", "SQUEUE_NAMES", "SQUEUE_QOS", "SLURM_BITSTR_LEN")),
+        ("sacct", ("SACCT_FORMAT", "SACCT_FEDERATION", "SLURM_TOPO_LEN")),
+        ("scontrol", ("SCONTROL_FUTURE", "SCONTROL_SIBLING")),
+        ("scancel", ("SCANCEL_PARTITION", "SCANCEL_STATE", "SCANCEL_INTERACTIVE")),
+    ],
+)
+def test_no_preference_of_the_user_reaches_a_command(program, monkeypatch, command, variables):
+    for variable in variables:
+        monkeypatch.setenv(variable, "mine")
+    monkeypatch.setenv("SLURM_CONF", "/site/slurm.conf")
+    monkeypatch.setenv("SLURM_CLUSTERS", "two")
+    program(
+        command,
+        """env | grep -q =mine && { echo 'preferred' >&2; exit 1; }
+        [ "$SLURM_CONF$SLURM_CLUSTERS" = /site/slurm.conftwo ] || { echo 'lost' >&2; exit 1; }
+        echo 'JobId=7 JobState=RUNNING'""",
+    )
+    ask = {
+        "squeue": slurm.list_queue,
+        "sacct": partial(slurm.list_accounted, ["7"]),
+        "scontrol": partial(slurm.find_job, "7"),
+        "scancel": partial(slurm.cancel, ["7"]),
+    }
+    ask[command]()
+
+
 def test_a_forgotten_job_differs_from_a_controller_that_is_away(program):
     program("scontrol", FORGOTTEN)
     assert slurm.find_job("7") is None

@@ -50,6 +50,20 @@ def test_one_crashed_cell_leaves_all_tables(project):
     assert project.planned(*TABLES) == []
 
 
+def test_each_failed_attempt_keeps_its_output(project):
+    project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
+    project.behave(sleeping="crash")
+    project.snakemake(*RUNS, "--retries", "1", expect=1)
+    attempts = [path.parent for path in find_files(project.folder / "results" / "attempts", "**/attempt.json")]
+    assert len(attempts) == 2
+    for attempt in attempts:
+        said = (attempt / "output.log").read_text()
+        assert "told to crash" in said and f"the attempt is kept in {attempt.relative_to(project.folder)}" in said
+    project.behave()
+    project.snakemake(*RUNS)
+    assert not list((project.folder / "results" / "runs").rglob("output.log")), "it is in results/logs/train/"
+
+
 def test_a_new_failure_is_in_the_tables_of_available(project):
     """Attempts are inputs of the tables. A new attempt rebuilds them; without one nothing is done."""
     project.write_config(small=study(frameworks=["sleeping"]))

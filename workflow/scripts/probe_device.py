@@ -7,12 +7,14 @@ its record.
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.site.jobs.ledger import PROBE, recorded, share_equally
 from howmanygpus.site.node_check import inspect_node, judge
+from howmanygpus.surroundings.environment import build_surroundings, parse_variable_names
 
 
 def main() -> None:
@@ -24,8 +26,12 @@ def main() -> None:
     arguments = parser.parse_args()
     size = {"device": arguments.device, "num_gpus": arguments.expected["devices_per_node"], "num_nodes": 1}
     shares = share_equally(arguments.studies)
+    # What is found is what a run finds, which gets no other variables.
+    surroundings = build_surroundings(os.environ, parse_variable_names(arguments.expected["scratch"] or ""))
+    os.environ.clear()
+    os.environ.update(surroundings)
     with recorded(PROBE, arguments.device, size, arguments.expected["packed"], shares=shares):
-        found = inspect_node(arguments.expected)
+        found = inspect_node(arguments.expected, arguments.record.parent)
     findings = judge(found, arguments.expected)
     for finding in findings:
         print(f"{arguments.device}: {finding['level']}: {finding['text']}")

@@ -49,7 +49,7 @@ from howmanygpus.invocation.attempts import record_refusal, record_unstarted
 from howmanygpus.invocation.failing import describe_run, has_started, list_logs, name_run, read_last_line
 from howmanygpus.invocation.job_states import Watch, has_failed
 from howmanygpus.invocation.refusals import find_patience_s, find_refusal, may_be_late
-from howmanygpus.invocation.submitted_jobs import SubmittedJob, find_outdated, take_over, write_note
+from howmanygpus.invocation.submitted_jobs import SubmittedJob, find_outdated, note_seconds, take_over, write_note
 from howmanygpus.invocation.versions import REMEDY, find_misfit
 from howmanygpus.site import slurm
 from howmanygpus.site.jobs.invocations import list_jobs
@@ -216,6 +216,9 @@ class Executor(plugin.Executor):
         self.next_seconds_between_status_checks = settings.init_seconds_before_status_checks if is_soon else longer_s
 
     def _succeed(self, job_info: SubmittedJobInfo) -> None:
+        if not job_info.job.is_group():
+            with suppress(OSError):
+                note_seconds(job_info.job, self._watch.seconds.get(str(job_info.external_jobid)))
         self.report_job_success(job_info)
         log = (job_info.aux or {}).get("slurm_logfile")
         if log and not self.workflow.executor_settings.keep_successful_logs:
@@ -261,9 +264,8 @@ class Executor(plugin.Executor):
         while self.wait and time.monotonic() < started + self.next_seconds_between_status_checks:
             await asyncio.sleep(POLL_S)
 
-    def additional_general_args(self) -> str | list[str]:
-        # An array job finds its own command through a second Snakemake.
-        return super().additional_general_args() if self.array_jobs else []
+    def additional_general_args(self) -> list[str]:
+        return []
 
 
 def keep_refusal(job: Any, reason: str) -> None:

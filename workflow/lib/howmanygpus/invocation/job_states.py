@@ -38,10 +38,10 @@ REPORT_S = 180.0
 
 
 class Watch:
-    """The states of the jobs of one executor, and the silence about them."""
+    """The states of the jobs of one executor, and the silence about them. seconds: of jobs that have ended, if told."""
 
     def __init__(self, executor: Any):
-        self._executor, self._silent_since = executor, dict[str, float]()
+        self._executor, self._silent_since, self.seconds = executor, dict[str, float](), dict[str, float]()
         self._told_at: float | None = None
 
     async def read_states(self, ids: Iterable[str]) -> dict[str, str]:
@@ -68,7 +68,11 @@ class Watch:
     def _ask(self, command: str, ids: list[str]) -> dict[str, str]:
         """Return the states that a command of SLURM tells, by job. Raises SlurmError."""
         ask = partial(slurm.list_queue, "all") if command == "squeue" else partial(slurm.list_accounted, ids)
-        return {job.id: job.state for job in ask(patience_s=PATIENCE_S, is_wanted=lambda: self._executor.wait)}
+        jobs = ask(patience_s=PATIENCE_S, is_wanted=lambda: self._executor.wait)
+        for job in jobs:
+            if job.started_at is not None and job.ended_at is not None:
+                self.seconds[job.id] = job.ended_at - job.started_at
+        return {job.id: job.state for job in jobs}
 
     def _note_silence(self, silent: list[str], now: float) -> list[str]:
         """Return the jobs without a state for longer than SILENT_S."""

@@ -22,7 +22,8 @@ def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Calla
     if not workflow.touch and any(OF_DEVICES in job.rule.resources for job in jobs):
         for doubt in warn_about_executor(plan.machine, *executor):
             warn(doubt)
-    refused = refuse_executor(plan.machine, *executor) or shortages or refuse_overspending(plan, jobs)
+    refused = refuse_executor(plan.machine, *executor) or refuse_arrays(workflow.executor_settings)
+    refused = refused or shortages or refuse_overspending(plan, jobs)
     if not refused and plan.machine.submits and not workflow.local_exec:
         refused = find_misfits_without_devices(jobs) or find_older_jobs(warn)
     return refused
@@ -50,6 +51,21 @@ def refuse_executor(machine: Machine, executor: str, is_local: bool) -> list[str
         f"{place}, but the machine file in force, {machine.path}, has no `scheduler`, so they would request no device; "
         "name the machine file of the cluster by `--config machine=FILE`, or put it as machine.yaml into the folder "
         "whose path --profile gives"
+    ]
+
+
+def refuse_arrays(settings: Any) -> list[str]:
+    """Return a message if jobs of a rule are to become one array of SLURM. settings: the executor's, None without any.
+
+    All jobs of an array have the request of the first one. The database gives its last job the number of the array, and
+    a job of it that fails loses the results of the first one to snakemake-executor-plugin-slurm 2.8.0.
+    """
+    if not getattr(settings, "array_jobs", None):
+        return []
+    return [
+        f"--slurm-array-jobs: {settings.array_jobs}: all jobs of an array get the devices, memory and time of its "
+        "first job, which runs do not share, and one that fails removes a result of another; leave the option out, "
+        "also in config.yaml of the profile"
     ]
 
 

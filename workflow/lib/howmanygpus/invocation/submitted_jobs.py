@@ -1,14 +1,17 @@
 """
 Take over the jobs of a call that was killed, because they go on in SLURM's queue without it.
 
-Each submitted job leaves a note, named by its outputs, of its id and of its work. If a later call is to submit a job
+Each submitted job leaves a note for each of its outputs, of its id and of its work. If a later call is to submit a job
 for the same outputs, it waits for the older job instead. If the work has changed since, it cancels the older job.
+
+The note also keeps how long the job took, because Snakemake's own record of a job on a cluster has another start: the
+time at which it learned of the end or, from the second time on, the start of an earlier job.
 """
 
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +27,16 @@ OLDER: dict[str, str] = {}
 
 @dataclass(frozen=True)
 class SubmittedJob:
-    """A submitted job. work: a hash of its parameters and resources. log: the file to which SLURM writes its output."""
+    """A submitted job.
+
+    work: a hash of its parameters and resources. log: the file to which SLURM writes its output. seconds: from its
+    start to its end, if it has succeeded and SLURM told both.
+    """
 
     job: str
     work: str
     log: str
+    seconds: float | None = None
 
 
 def find_older_jobs(warn: Callable[[str], None]) -> list[str]:
@@ -56,7 +64,27 @@ def find_older_jobs(warn: Callable[[str], None]) -> list[str]:
 def write_note(job: Any, job_id: str, log: Path) -> None:
     """Note that a job of Snakemake was submitted."""
     NOTES.mkdir(parents=True, exist_ok=True)
-    write_json_atomic(_name_note(job), {"job": job_id, "work": _describe_work(job), "log": str(log)})
+    note = asdict(SubmittedJob(job_id, _describe_work(job), str(log)))
+    for output in job.output:
+        write_json_atomic(_name_note(output), note)
+
+
+def note_seconds(job: Any, seconds: float | None) -> None:
+    """Note how long the job that was submitted for a job of Snakemake took; None if SLURM did not tell."""
+    for path in map(_name_note, job.output):
+        if seconds is not None and path.exists():
+            write_json_atomic(path, json.loads(path.read_text()) | {"seconds": seconds})
+
+
+def read_seconds(output: str, record: Any) -> float | None:
+    """Return how long the job of an output took; None if it was a job of SLURM of which that is not known.
+
+    record: Snakemake's of the output, which is right about jobs that were not submitted.
+    """
+    path = _name_note(output)
+    if not path.exists():
+        return max(0.0, record.endtime - record.starttime)
+    return SubmittedJob(**json.loads(path.read_text())).seconds
 
 
 def find_older(job: Any) -> SubmittedJob | None:
@@ -82,15 +110,15 @@ def find_outdated(job: Any) -> str | None:
 
 
 def _read_note(job: Any) -> SubmittedJob | None:
-    path = _name_note(job) if OLDER and not job.is_group() else None
+    path = _name_note(job.output[0]) if OLDER and job.output and not job.is_group() else None
     if path is None or not path.exists():
         return None
     note = SubmittedJob(**json.loads(path.read_text()))
     return note if note.job in OLDER else None
 
 
-def _name_note(job: Any) -> Path:
-    return NOTES / f"{_hash(sorted(job.output))}.json"
+def _name_note(output: str) -> Path:
+    return NOTES / f"{_hash([str(output)])}.json"
 
 
 def _describe_work(job: Any) -> str:

@@ -1,5 +1,7 @@
 """Inspects a node from inside a job: what it offers, and where it differs from the machine file."""
 
+import argparse
+import json
 import math
 import os
 import re
@@ -8,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,17 +18,34 @@ from pathlib import Path
 import psutil
 import pynvml
 
+from howmanygpus.files import write_json_atomic
+from howmanygpus.measure.allreduce import WHAT
 from howmanygpus.measure.host.devices import describe_host
 from howmanygpus.measure.host.gpus import get_board, list_gpu_uuids, read_memory_gib
+from howmanygpus.measure.host.placement import Placement
+from howmanygpus.measure.host.slurm import read_job, restore_environment
+from howmanygpus.measure.host.variables import list_variables
+from howmanygpus.measure.launch.environment import build_environment
+from howmanygpus.measure.launch.launch import run_processes
 from howmanygpus.measure.launch.rendezvous import name_host
+from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.measure.spec import LaunchSpec
 from howmanygpus.site import slurm
+from howmanygpus.site.jobs.endings import read_crash
 
 PATIENCE_S = 20.0
+STEP_S = 300.0
+"""How long a step may take, in seconds: it waits for its start, and loads Python from a shared file system."""
 GIB = 2**30
+OF_PROCESSES = {"CUDA_VISIBLE_DEVICES", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}
+"""Variables that each process of a run sets for itself; see measure.launch.rank_process."""
 
 
-def inspect_node(expected: dict) -> dict:
-    """Return the record of a node. expected: keys of the machine file, see site.requests.expectation."""
+def inspect_node(expected: dict, folder: Path) -> dict:
+    """Return the record of a node.
+
+    expected: keys of the machine file, see site.requests.expectation. folder: an existing one that all nodes can write.
+    """
     uuids = list_gpu_uuids()
     job, partition_limit = find_job()
     return {
@@ -38,7 +58,8 @@ def inspect_node(expected: dict) -> dict:
         "interfaces": describe_interfaces(),
         "address": resolve(name_host(expected["rendezvous_suffix"])),
         "scratch": describe_scratch(expected["scratch"]),
-        "srun": shutil.which("srun"),
+        "srun": (srun := shutil.which("srun")),
+        "step": try_step(expected, folder) if expected["starts_steps"] and srun and read_job() else None,
         "home": {"path": str(home := Path.home()), "is_folder": home.is_dir()},
         "modules": {" ".join(modules): try_modules(modules) for modules in expected["modules"]},
         "reaches_package_index": ask(sys.executable, "-m", "pip", "index", "versions", "pip") is not None,
@@ -93,6 +114,27 @@ def try_modules(modules: list[str]) -> str:
     return " ".join(lines)[:300] or f"exit status {answer.returncode}" if has_failed else ""
 
 
+def try_step(expected: dict, folder: Path) -> dict:
+    """Start a process as those of a run start. Return its variables, see measure.host.variables, or else `problem`."""
+    device = {"device": "probed", "device_kind": expected["kind"], "cores_per_device": expected["cores_per_device"]}
+    size = {"num_gpus": expected["devices_per_node"], "num_nodes": 1, "global_batch_size": 1}
+    spec = LaunchSpec(**WHAT | device | size | {"launcher": "per_node"})
+    placement = Placement.without_data(expected["placement"])
+    with tempfile.TemporaryDirectory(prefix=".step-", dir=folder, ignore_cleanup_errors=True) as own:
+        attempt, seen = AttemptFolder(Path(own)), Path(own, "seen.json")
+        try:
+            status = run_processes(spec, placement, attempt, __name__, ["--file", str(seen)], STEP_S)
+        except (OSError, RuntimeError, ValueError) as error:
+            return {"problem": f"{type(error).__name__}: {error}"}
+        if not seen.exists():
+            said = attempt.said.read_text().splitlines() if attempt.said.exists() else []
+            last = [line.strip() for line in said if line.strip() and not line.startswith("srun: ")][-1:]
+            return {"problem": "; ".join([read_crash(attempt, status)["reason"], *last])}
+        known = {*build_environment(spec, placement), *restore_environment(spec, placement), *OF_PROCESSES}
+        variables = json.loads(seen.read_text())
+        return {"variables": variables, "added": sorted(variables.keys() - known)}
+
+
 def resolve(name: str) -> str | None:
     try:
         return socket.gethostbyname(name)
@@ -126,6 +168,11 @@ def find_job() -> tuple[slurm.Job | None, str | None]:
 def judge(found: dict, expected: dict) -> list[dict]:
     """Return what will not work (`error`) and what could be better (`warning`). Each text names the remedy."""
     errors = [*judge_devices(found, expected), *report_node(found, expected)]
+    if not errors and (problem := (found["step"] or {}).get("problem")):
+        errors.append(
+            f"a step that srun starts as it starts a run fails: {problem}; correct the machine file, or show this to "
+            "an administrator, who can change the TaskProlog and the plugins of the nodes"
+        )
     findings = [{"level": "error", "text": text} for text in errors]
     return findings + [{"level": "warning", "text": text} for text in list_warnings(found, expected)]
 
@@ -191,6 +238,12 @@ def list_warnings(found: dict, expected: dict) -> Iterator[str]:
             f"the node's own name leads to {found['address']}, at which other nodes do not find it: Horovod with gloo "
             "cannot run on several nodes; set `network_interface`"
         )
+    if added := (found["step"] or {}).get("added"):
+        named = ", ".join(f"{name}={found['step']['variables'][name]}" for name in added)
+        yield (
+            f"every step of srun gets {named}, which its caller has not, as a site's TaskProlog adds it; runs have it "
+            "too, and their records show it"
+        )
     if any(gpu["mig"] for gpu in gpus):
         yield "the GPUs are split (MIG): utilisation will be missing"
     if expected["compute_nodes_have_network"] and not found["reaches_package_index"]:
@@ -215,3 +268,13 @@ def find_refusal(environment: str, driver: str | None) -> str:
     if tuple(map(int, driver.split(".")[:2])) >= lowest:
         return ""
     return f"{environment} needs driver {lowest[0]}.{lowest[1]} or later, the node has {driver}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write the variables that a process of a run has; see try_step.")
+    parser.add_argument("--file", type=Path, required=True, help="JSON file to write")
+    write_json_atomic(parser.parse_args().file, list_variables())
+
+
+if __name__ == "__main__":
+    main()

@@ -104,6 +104,7 @@ def expectation(
         **{"modules": [each for each in [*loaded, *modules] if each], "starts_steps": machine.submits},
         **{"kind": device.kind, "environments": environments, "longest_job_min": longest_job_min},
         "packed": machine.packed,
+        "placement": json.loads(placement(machine, device)),
     }
 
 

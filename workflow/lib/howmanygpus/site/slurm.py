@@ -12,7 +12,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -26,6 +26,13 @@ AT_ONCE = 1000
 """Largest number of jobs in one command, because the length of a command line is limited."""
 TIMES = {"TZ": "UTC0", "SLURM_TIME_FORMAT": "standard"}
 """Variables for times in one format, whatever the user prefers. Local times exist twice when summer time ends."""
+PREFERENCES = re.compile(
+    r"(SQUEUE|SACCT|SACCTMGR|SINFO|SCONTROL|SCANCEL)_.*|SLURM_(?!(CONF|CLUSTERS|WORKING_CLUSTER|JWT|SACK)).*"
+)
+"""Variables with which users and sites choose what a command prints, and about which jobs, as SQUEUE_PARTITION does.
+
+Those of SLURM_ that say where SLURM is, and who asks, are none. The manual page of each command lists its variables.
+"""
 STATUS_COMMANDS = ("squeue", "sacct")
 """Commands that tell the states of jobs: of those in the queue, and of those in the accounting database."""
 FORGOTTEN = "Invalid job id specified"
@@ -355,6 +362,11 @@ def to_minutes(limit: str | None) -> float:
     return int(days or 0) * 1440 + hours * 60 + minutes + seconds / 60
 
 
+def build_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a command of SLURM, so that its answer does not depend on anybody's preferences."""
+    return {name: value for name, value in given.items() if not PREFERENCES.fullmatch(name)} | TIMES
+
+
 def _call(command: list[str], patience_s: float = PATIENCE_S, is_wanted: Callable[[], bool] | None = None) -> str:
     """Return what a command prints. Raises SlurmError if it fails, or does not end within patience_s.
 
@@ -368,7 +380,9 @@ def _call(command: list[str], patience_s: float = PATIENCE_S, is_wanted: Callabl
             text=True,
             # SLURM keeps a name or a comment in the encoding of the shell that wrote it.
             errors="replace",
-            env=os.environ | TIMES,
+            env=build_environment(os.environ),
+            # SLURM asks nobody: scancel would, if a user prefers so.
+            stdin=subprocess.DEVNULL,
             # Ctrl-C in a terminal reaches only this process, which decides what goes on.
             start_new_session=True,
         )

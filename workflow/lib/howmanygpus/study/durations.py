@@ -91,65 +91,67 @@ def add_up(durations: Iterable[Duration]) -> Duration:
 
 
 class RecordedJobs:
-    """Durations of the jobs that Snakemake remembers. jobs: all of the call. persistence: Snakemake's records."""
+    """Durations of the jobs that Snakemake remembers.
 
-    def __init__(self, jobs: Iterable[Any], persistence: Any):
-        self._persistence = persistence
+    jobs: all of the call. persistence: Snakemake's records. measure: returns the seconds of the job of an output, from
+    Snakemake's record of it, or None if they are not known.
+    """
+
+    def __init__(self, jobs: Iterable[Any], persistence: Any, measure: Callable[[str, Any], float | None]):
+        self._persistence, self._measure = persistence, measure
         self._outputs: dict[str, list[str]] = defaultdict(list)
         for job in jobs:
             if job.rule.name != "train":
                 self._outputs[job.rule.name] += map(str, job.output)
-        self._found: dict[str, dict[str, list]] = {}
+        self._found: dict[str, dict[str, list[tuple[Any, float]]]] = {}
         self._similar: dict[tuple, list[float]] = {}
 
     def expect(self, job: Any) -> ExpectedDuration:
         """Return the duration of the same step, by any version of the code, or else that of other jobs of the rule."""
         limit_s = 60.0 * job.resources.limit_min if "limit_min" in job.rule.resources else inf
-        # The duration that Snakemake records for a job of a cluster includes its wait in the queue.
-        if same := list(map(_measure, self._select_same(job))):
+        if same := list(self._select_same(job)):
             return ExpectedDuration(min(mean(same), limit_s), "the same steps")
         if similar := self._select_similar(job):
             return ExpectedDuration(min(mean(similar), limit_s), "similar steps")
         return ExpectedDuration(None, UNKNOWN) if limit_s == inf else ExpectedDuration(limit_s, BY_LIMIT, is_limit=True)
 
-    def _select_same(self, job: Any) -> Iterator[Any]:
-        """Yield the records of the job and of its earlier versions, if they had the same parameters."""
+    def _select_same(self, job: Any) -> Iterator[float]:
+        """Yield the durations of the job and of its earlier versions, if they had the same parameters."""
         records = self._read_records(job)
         for output in job.output:
-            for record in records.get(_remove_hash(output), []):
+            for record, seconds in records.get(_remove_hash(output), []):
                 given = {value for value in record.params or [] if not HASHES.fullmatch(value)}
                 if given <= {repr(value) for value in job.params}:
-                    yield record
+                    yield seconds
 
     def _select_similar(self, job: Any) -> list[float]:
         """Return the durations of all jobs of a rule, for the rules of BY_TASK only of those with the same tasks."""
         rule = job.rule.name
         tasks = _list_tasks([*job.input, *job.output]) if rule in BY_TASK else []
         if (key := (rule, *tasks)) not in self._similar:
-            found = [(name, record) for name, records in self._read_records(job).items() for record in records]
-            if rule in BY_TASK:
-                found = [
-                    (name, record) for name, record in found if _list_tasks([*(record.input or []), name]) == tasks
-                ]
-            self._similar[key] = [_measure(record) for _, record in found]
+            self._similar[key] = [
+                seconds
+                for name, records in self._read_records(job).items()
+                for record, seconds in records
+                if rule not in BY_TASK or _list_tasks([*(record.input or []), name]) == tasks
+            ]
         return self._similar[key]
 
-    def _read_records(self, job: Any) -> dict[str, list]:
-        """Return the records of a rule by output: of the jobs of this call, and of files near their outputs."""
+    def _read_records(self, job: Any) -> dict[str, list[tuple[Any, float]]]:
+        """Return the records of a rule with their durations, by output: of the jobs of this call, and of files near."""
         rule = job.rule.name
         if rule not in self._found:
             folders = {Path(output).parent for output in map(str, job.output)}
             beside = (str(path) for folder in sorted(folders) for path in sorted(folder.parent.glob("*/*.json")))
-            self._found[rule] = found = defaultdict(list)
+            found: dict[str, list[tuple[Any, float]]] = defaultdict(list)
             for output in dict.fromkeys([*self._outputs[rule], *beside]):
                 record = self._persistence.metadata(IOFile(output))
-                if record and record.rule == rule and record.starttime and record.endtime:
-                    found[_remove_hash(output)].append(record)
+                if not (record and record.rule == rule and record.starttime and record.endtime):
+                    continue
+                if (seconds := self._measure(output, record)) is not None:
+                    found[_remove_hash(output)].append((record, seconds))
+            self._found[rule] = found
         return self._found[rule]
-
-
-def _measure(record: Any) -> float:
-    return max(0.0, record.endtime - record.starttime)
 
 
 def _remove_hash(output: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from howmanygpus.files import read_each
 from howmanygpus.invocation.dry_run.reasons import RerunReasons, is_missing
 from howmanygpus.invocation.modules import find_own_name
+from howmanygpus.invocation.submitted_jobs import read_seconds
 from howmanygpus.paths import ATTEMPTS
 from howmanygpus.study.adaptive.configurations import Decision
 from howmanygpus.study.durations import Duration, RecordedJobs, RecordedRuns, StageEstimate, add_up
@@ -160,7 +161,7 @@ class Summary:
         self._plan, self._cores = plan, cores
         self._reasons = RerunReasons(dag, persistence, is_forced)
         self._jobs = _sort_by_stage(dag.needrun_jobs(exclude_finished=False))
-        self._estimates = self._estimate(RecordedRuns(plan), RecordedJobs(dag.jobs, persistence))
+        self._estimates = self._estimate(RecordedRuns(plan), RecordedJobs(dag.jobs, persistence, read_seconds))
         runs = self._jobs.get(RUNS, [])
         self._missing = [_name(job) for job in runs if is_missing(job)]
         missing = set(self._missing)
@@ -243,7 +244,7 @@ def describe_gate(dag: Any, persistence: Any) -> str:
     logs = [f"`results/logs/{rule}/*.log`" for rule in GATE_RULES if any(job.rule.name == rule for job in jobs)]
     if not logs:
         return ""
-    estimate, recorded = StageEstimate(is_measured=True), RecordedJobs(dag.jobs, persistence)
+    estimate, recorded = StageEstimate(is_measured=True), RecordedJobs(dag.jobs, persistence, read_seconds)
     for job in jobs:
         estimate.add(recorded.expect(job), job.threads)
     expected, text = estimate.elapsed(cores=1), f"{len(jobs)} job{'s' if len(jobs) > 1 else ''}"

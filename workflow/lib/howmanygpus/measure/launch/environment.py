@@ -2,12 +2,15 @@
 
 import os
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
 
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.processes import BINDING_VARIABLE, KEEP_FREED_MEMORY, LOCAL_RANKS, RANKS
 from howmanygpus.measure.spec import LaunchSpec, RunSpec
 from howmanygpus.surroundings.environment import LEFT_OUT, build_surroundings, parse_variable_names, resolve_cache
+from howmanygpus.surroundings.names import FAMILIES, SYSTEM_VARIABLES
+from howmanygpus.surroundings.shown import SHOWN
 
 CUDA_CACHE_BYTES = 2**32
 """The largest size that CUDA accepts (CUDA C++ Programming Guide, environment variables: 4 GiB); by default 1 GiB."""
@@ -17,6 +20,9 @@ OTHERS_RANKS = {*RANKS, *LOCAL_RANKS, "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"}
 If the workflow itself runs in a process of mpirun or torchrun, these number that process. A run's processes would take
 them for their own.
 """
+
+OF_STEPS = {"CUDA_VISIBLE_DEVICES", "TMPDIR"}
+"""Variables whose values SLURM and a site's scripts choose for each step."""
 
 
 def is_foreign(variable: str) -> bool:
@@ -43,6 +49,17 @@ def build_environment(spec: LaunchSpec, placement: Placement) -> dict[str, str]:
         **(cuda_environment() if spec.device_kind == "cuda" else {}),
         **({} if placement.bind_cores else {BINDING_VARIABLE: "1"}),
     }
+
+
+def set_again(environment: Mapping[str, str]) -> list[str]:
+    """Return the command env(1) with the variables of a step that frameworks, their libraries and Python read.
+
+    A site's TaskProlog exports variables into each step of a job, after srun has passed on its own. Those that it adds
+    stay, because the nodes may need them; a run's record shows them. environment: variables that srun passes on.
+    """
+    networks, names = FAMILIES["networks of a cluster"], ({*SYSTEM_VARIABLES} | SHOWN) - OF_STEPS
+    chosen = {name: value for name, value in environment.items() if name in names or networks.fullmatch(name)}
+    return ["env", *(f"{name}={value}" for name, value in sorted(chosen.items()))]
 
 
 def describe_environment(spec: LaunchSpec, placement: Placement) -> dict[str, dict[str, list[str]]]:

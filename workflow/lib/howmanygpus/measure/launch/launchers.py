@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from howmanygpus.measure.host.placement import Placement
+from howmanygpus.measure.launch.environment import build_environment, set_again
 from howmanygpus.measure.spec import INDEPENDENT, LaunchSpec, RunSpec
 
 
@@ -34,7 +35,8 @@ def build_command(spec: LaunchSpec, placement: Placement, folder: Path, module: 
     target = ["howmanygpus.measure.launch.independent" if spec.launcher == INDEPENDENT else module, *options]
     task = [sys.executable, "-m", "howmanygpus.measure.launch.rank_process", "--folder", str(folder), *target]
     if placement.scheduler == "slurm":
-        return [*(mpirun if uses_mpirun(spec) else srun)(spec, placement), *task]
+        start = (mpirun if uses_mpirun(spec) else srun)(spec, placement)
+        return [*start, *set_again(build_environment(spec, placement)), *task]
     if uses_mpirun(spec):
         return [*mpirun(spec, placement), sys.executable, "-m", *target]
     if spec.launcher in ("per_device", INDEPENDENT):

@@ -18,6 +18,7 @@ from typing import Any
 from howmanygpus.files import hold_lock, write_json_atomic, write_text_atomic
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.slurm import JOB
+from howmanygpus.measure.launch.environment import set_again
 from howmanygpus.measure.launch.launchers import srun
 from howmanygpus.measure.records import AttemptFolder, now
 from howmanygpus.measure.reference_kernel import PATIENCE_S, list_devices
@@ -122,7 +123,9 @@ def measure(spec: LaunchSpec, placement: Placement, attempt: AttemptFolder, plan
     """
     folder = attempt.path / FOLDER
     folder.mkdir(exist_ok=True)
-    prefix = [] if placement.scheduler == "none" else srun(dataclasses.replace(spec, launcher="per_node"), placement)
+    prefix = []
+    if placement.scheduler != "none":
+        prefix = [*srun(dataclasses.replace(spec, launcher="per_node"), placement), *set_again(os.environ)]
     command = [*prefix, plan.python, "-m", "howmanygpus.measure.reference_kernel", "--kind", spec.device_kind]
     command += ["--cores-per-device", str(spec.cores_per_device), "--num-devices", str(plan.num_devices)]
     command += ["--folder", str(folder), *([] if placement.bind_cores else ["--all-cores"])]

@@ -18,6 +18,10 @@ TIME_FORMAT = "%Y%m%dT%H%M%S"
 """The names of attempts and of the records of jobs begin with their start, in UTC."""
 
 
+OUTPUT = "output.log"
+"""File of an attempt with all that it printed."""
+
+
 class DoneByAnotherError(Exception):
     """Another call of Snakemake, which is alive, does the run."""
 
@@ -73,7 +77,19 @@ def create_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
     owner.write(attempt.path / OWNER)
     write_json_atomic(attempt.spec, spec)
     write_json_atomic(attempt.placement, placement)
+    keep_output(attempt)
     return attempt
+
+
+def keep_output(attempt: AttemptFolder) -> None:
+    """Give the file to which this process prints a second name, because the next attempt at the run removes it.
+
+    Does nothing if it prints to no file, or if the file system has no hard links.
+    """
+    with suppress(OSError):
+        printed = Path("/proc/self/fd/1").readlink()
+        if printed.is_file() and os.path.samestat(printed.stat(), os.fstat(1)):
+            (attempt.path / OUTPUT).hardlink_to(printed)
 
 
 def list_launch_options(

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.paths import JOB_LOGS
 from howmanygpus.site.slurm import Job, SlurmError, look_up
 
-OUT_OF_HOST_MEMORY = re.compile("^s(?:run|lurm).*(?:exceeded memory limit|oom-kill|Out Of Memory)", re.IGNORECASE)
+OUT_OF_HOST_MEMORY = re.compile(
+    "^s(?:run|lurm).*(?:exceeded (?:virtual )?memory limit|oom-kill|Out Of Memory)", re.IGNORECASE
+)
 """What slurmstepd prints when it, or the kernel for it, has killed processes that took too much memory."""
 STATES = {
     "TIMEOUT": ("time_limit", "SLURM ended the job at its time limit of {job.time_limit}"),
@@ -54,7 +57,13 @@ class Failure:
 
 
 def explain_job(job: Job | None) -> dict:
-    """Return status and reason of a run, from its job; empty for a job that SLURM does not know or did not end."""
+    """Return status and reason of a run, from its job; empty for a job that SLURM does not know or did not end.
+
+    With OverMemoryKill, the state of a job that took too much memory is FAILED, and only its log says why.
+    """
+    if job is not None and job.state == "FAILED":
+        logs = [path.read_text(errors="replace") for path in JOB_LOGS.rglob(f"{job.id}.log")]
+        return find_exhausted_memory("\n".join(logs))
     if job is None or job.state not in STATES:
         return {}
     status, reason = STATES[job.state]
@@ -90,9 +99,8 @@ def read_crash(attempt: AttemptFolder, exit_status: int) -> dict:
     aborts has no traceback. If there is no message at all, the reason is the exit status.
     """
     said = attempt.said.read_text(encoding="utf-8", errors="replace") if attempt.said.exists() else ""
-    for line in said.splitlines():
-        if OUT_OF_HOST_MEMORY.search(line):
-            return {"status": "host_out_of_memory", "reason": line.strip()}
+    if exhausted := find_exhausted_memory(said):
+        return exhausted
     written = [path for path in attempt.path.glob("error.rank*.txt") if path.stat().st_size]
     first = read_first_failure(said)
     if first and attempt.error_of(first.rank) not in written:
@@ -106,6 +114,12 @@ def read_crash(attempt: AttemptFolder, exit_status: int) -> dict:
     if exit_status < 0:
         return name_crash(f"killed by {signal.Signals(-exit_status).name}")
     return name_crash(f"exit status {exit_status}")
+
+
+def find_exhausted_memory(said: str) -> dict:
+    """Return status and reason of a run from what slurmstepd says of its memory; empty if it says nothing of it."""
+    line = next(filter(OUT_OF_HOST_MEMORY.search, said.splitlines()), "")
+    return {"status": "host_out_of_memory", "reason": line.strip()} if line else {}
 
 
 def explain_crashes(path: Path) -> str:

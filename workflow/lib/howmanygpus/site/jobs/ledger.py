@@ -70,8 +70,8 @@ def start_record(kind: str, name: str, size: dict, packed: bool, **more: Any) ->
     os.environ[HELD] = str(path.with_suffix(HELD_TIME_SUFFIX).absolute())
     os.environ.pop(JOB, None)
     if job_id:
-        # The probe starts no processes on other nodes, and the steps of a packed job are processes of this host.
-        nodes = [] if packed or kind == PROBE else _list_nodes(job_id, job)
+        # The steps of a packed job are processes of this host.
+        nodes = [] if packed else _list_nodes(job_id, job)
         os.environ[JOB] = json.dumps({"record": record["job"], "nodes": nodes})
     return path
 

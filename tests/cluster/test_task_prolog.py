@@ -1,0 +1,64 @@
+"""What users and sites prefer reaches neither the answers of SLURM nor what is measured."""
+
+import json
+
+import pytest
+
+from hanging import HANG_S
+from howmanygpus.site import slurm
+from project import ROWS, study
+
+PROLOG = """#!/bin/sh
+echo export PYTHONPATH=/nowhere
+echo export LD_LIBRARY_PATH=/nowhere
+echo export OMP_NUM_THREADS=77
+echo export KMP_BLOCKTIME=7
+"""
+PREFERENCES = {
+    **dict.fromkeys(("SQUEUE_PARTITION", "SQUEUE_QOS", "SQUEUE_ACCOUNT", "SQUEUE_NAMES", "SQUEUE_USERS"), "nowhere"),
+    **{"SQUEUE_STATES": "COMPLETED", "SQUEUE_FORMAT": "%i", "SINFO_PARTITION": "nowhere", "SCANCEL_STATE": "RUNNING"},
+    **{"SCANCEL_PARTITION": "cpu", "SCANCEL_INTERACTIVE": "1", "SLURM_TIME_FORMAT": "relative"},
+}
+
+
+@pytest.fixture
+def prolog(cluster):
+    """Let each task of the cluster get variables of the site."""
+    script, conf = cluster.folder / "prolog.sh", cluster.folder / "slurm.conf"
+    script.write_text(PROLOG)
+    script.chmod(0o755)
+    text = conf.read_text()
+    conf.write_text(f"{text}TaskProlog={script}\n")
+    cluster.run("scontrol", "reconfigure")
+    yield
+    conf.write_text(text)
+    cluster.run("scontrol", "reconfigure")
+
+
+def wait_for_prolog(project, cluster) -> None:
+    project.wait_until(lambda: cluster.run("srun", "printenv", "KMP_BLOCKTIME").strip() == "7", "the prolog")
+
+
+@pytest.mark.usefixtures("prolog")
+def test_variables_of_a_task_prolog_replace_none_that_a_run_is_given(project, cluster):
+    wait_for_prolog(project, cluster)
+    options = {"num_gpus": [2], "per_device_batch_size": [8]}
+    project.write_config(grid=study(frameworks=["sleeping", "pacing"], devices=["fake"], **options))
+    project.write_machine(reference_kernel=True)
+    project.snakemake(*ROWS)
+    assert json.loads(project.read("results/probe/fake.json"))["found"]["step"]["added"] == ["KMP_BLOCKTIME"]
+    for path, record in project.read_records().items():
+        assert record["status"] == "completed", path
+        settings = record["settings"]
+        assert (settings["OMP_NUM_THREADS"], settings["KMP_BLOCKTIME"]) == ("2", "7"), path
+        assert "problem" not in record["reference_kernel"], path
+
+
+def test_no_preference_hides_a_job_or_keeps_it_from_being_cancelled(project, cluster, monkeypatch):
+    for name, value in cluster.environment().items() | PREFERENCES.items():
+        monkeypatch.setenv(name, value)
+    job = slurm.submit(["--parsable", "--hold", "--partition=gpu"], "#!/bin/sh\ntrue\n").strip()
+    assert [each.id for each in slurm.list_queue()] == [job]
+    assert slurm.find_job(job).is_alive and slurm.list_partitions()
+    slurm.cancel([job], only_waiting=True)
+    project.wait_until(lambda: not slurm.list_queue(), "the end of the job", HANG_S)
