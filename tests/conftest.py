@@ -5,9 +5,11 @@ import hashlib
 import json
 import math
 import os
+import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +93,23 @@ def project(tmp_path):
     project = Project(tmp_path / "project")
     yield project
     project.kill_processes()
+
+
+@pytest.fixture
+def make_read_only():
+    """Return a function that mounts a folder over itself so that nobody can write it."""
+    mounted: list[Path] = []
+
+    def make(folder: Path) -> None:
+        command = ["mount", "--bind", folder, folder]
+        if (done := subprocess.run(command, capture_output=True, text=True)).returncode:
+            pytest.skip(f"mount is not allowed here: {done.stderr}")
+        mounted.append(folder)
+        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+
+    yield make
+    for folder in mounted:
+        subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 @pytest.fixture

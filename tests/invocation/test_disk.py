@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 from types import SimpleNamespace
 
@@ -53,6 +54,17 @@ def test_a_cache_that_others_maintain_need_not_be_writable(tmp_path, monkeypatch
 
     monkeypatch.setattr(disk.tempfile, "TemporaryFile", refuse)
     assert disk.list_full_disks([tmp_path]) == []
+
+
+@pytest.mark.parametrize("link", ["results", "results/prepared", ".snakemake"])
+def test_a_link_to_a_folder_that_is_gone_is_refused_by_a_dry_run(project, link):
+    shutil.rmtree(project.folder / link, ignore_errors=True)
+    (project.folder / link).parent.mkdir(exist_ok=True)
+    (project.folder / link).symlink_to("/scratch/that/is/gone")
+    project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
+    printed = project.snakemake("--dry-run", expect=1)
+    assert says(printed, f"snakemake: {link}: ", "/scratch/that/is/gone", "remove the link")
+    assert "Traceback" not in printed
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])

@@ -9,6 +9,7 @@ from howmanygpus.prepare.listing import describe_dataset, read_task, read_task_o
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
 from howmanygpus.prepare.sources import OptionError
+from messages import says
 from pictures import encode, smooth
 
 ROWS = [
@@ -51,6 +52,35 @@ def test_a_table_that_excel_saved_is_read_like_any_other(tmp_path, delimiter):
     plain = listing_of(write(tmp_path))[0]
     read_task_once.cache_clear()
     assert listing_of(write(tmp_path, encoding="utf-8-sig", delimiter=delimiter))[0] == plain
+
+
+@pytest.mark.parametrize("delimiter", [";", "|", "\t"])
+def test_a_first_line_that_tells_excel_the_delimiter_is_no_header(tmp_path, delimiter):
+    plain = listing_of(write(tmp_path))[0]
+    read_task_once.cache_clear()
+    write(tmp_path, header=f"sep={delimiter}\r\n{HEADER}", delimiter=delimiter, encoding="utf-8-sig")
+    assert listing_of(tmp_path)[0] == plain
+    read_task_once.cache_clear()
+    write(tmp_path, [*ROWS, "30.png"], f"sep={delimiter}\r\n{HEADER}", delimiter=delimiter)
+    with pytest.raises(OptionError, match="line 33"):
+        listing_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [("1", "1.0", ["1 (15 images, such as 0.png in line 2) and 1.0", "write them alike"]), ("1", "2", None)]
+    + [("1", name, [f"{name} (15 images, such as 1.png in line 3)", "remove"]) for name in ("nan", "NaN", "N/A")],
+)
+def test_classes_that_a_spreadsheet_made_are_remarked_with_their_lines(tmp_path, one, other, words):
+    rows = [f"{index}.png,{(one, other)[index % 2]},{'test' if index > 23 else 'train'}" for index in range(30)]
+    listing, remarks = listing_of(write(tmp_path, rows, "path,label,split"))
+    assert set(listing.classes) == {one, other}
+    assert (remarks == ()) if words is None else says(" ".join(remarks), str(tmp_path / "labels.csv"), *words)
+    read_task_once.cache_clear()
+    rows = [f"{index}.png,{(one, f'?{other}')[index % 2]}|b,{'test' if index > 23 else 'train'}" for index in range(30)]
+    write(tmp_path, rows, "path,label,split")
+    _, remarks = listing_of(tmp_path, separator="|", unknown="?")
+    assert (remarks == ()) if words is None else says(" ".join(remarks), "15 images")
 
 
 def test_a_table_of_many_labels_needs_no_options(tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 import yaml
 
@@ -23,7 +24,8 @@ from howmanygpus.report.files import read_table, read_texts, write_table
 from howmanygpus.report.published import drop_unfair
 from howmanygpus.report.rows import merge_tables
 from howmanygpus.report.style import save_svg
-from howmanygpus.report.tables import describe_table, list_tables, load_table
+from howmanygpus.report.tables import describe_table, how_each_framework_ran, list_tables, load_table
+from howmanygpus.report.timelines import PHASE_SERIES, SERIES
 from howmanygpus.report.traces.reading import read_window
 from howmanygpus.report.traces.xspace import read_fields
 from howmanygpus.site.jobs.ledger import complete_and_list_jobs
@@ -83,9 +85,15 @@ def make_tables(folder, study, names, inputs):
         given = {each: made[each] if each in made else inputs[each] for each in load_table(name).READS}
         path = folder / "tables" / study.name / f"{name}.tsv"
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_table(path, load_table(name).tabulate(study.describe(), **given))
+        table = load_table(name).tabulate(study.describe(), **given)
+        write_table(path, table)
         made[name] = read_table(path)
+        made[name].attrs["texts"] = [column for column in table if holds_texts(table[column])]
     return made
+
+
+def holds_texts(values):
+    return values.notna().any() and values.dropna().map(lambda value: isinstance(value, str)).all()
 
 
 def list_studies(recorded):
@@ -96,6 +104,18 @@ def list_studies(recorded):
 def test_every_table_has_rows_of_recorded_runs(recorded):
     filled = {name for tables, _ in list_studies(recorded).values() for name, table in tables.items() if len(table)}
     assert set(list_tables()) - filled == EMPTY_HERE
+
+
+def test_a_column_of_texts_stays_one_if_they_look_like_numbers(recorded, tmp_path):
+    """Lists of numbers, and columns that are numbers in another table, are read as what they look like."""
+    tables = [(name, table) for made, _ in list_studies(recorded).values() for name, table in made.items()]
+    texts = {(name, column) for name, table in tables for column in table.attrs["texts"]}
+    numbers = {column for _, table in tables for column in table.select_dtypes("number") if table[column].notna().any()}
+    lists = {*SERIES, *PHASE_SERIES, *how_each_framework_ran.COLUMNS}
+    for name, column in sorted(texts):
+        if column not in numbers | lists - {"framework", "variant", "device"}:
+            write_table(tmp_path / f"{name}.tsv", pd.DataFrame({column: ["440.100", "5e12340"]}))
+            assert read_table(tmp_path / f"{name}.tsv")[column].tolist() == ["440.100", "5e12340"], (name, column)
 
 
 def test_every_recorded_run_is_completed_but_for_one_that_lacked_memory(recorded):

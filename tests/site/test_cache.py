@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from howmanygpus.site.environments.cache import CacheError, check_cache
-from project import ODD_FOLDER, ROOT
+from project import ODD_FOLDER, ROOT, study
 
 READ_ONLY = "/proc/howmanygpus"
 """A folder that nobody can create."""
@@ -70,6 +70,16 @@ def test_make_and_python_name_the_same_cache_without_a_home():
     variables["PYTHONPATH"] = str(ROOT / "workflow" / "lib")
     found = subprocess.run(ask, env=variables, capture_output=True, text=True, check=True).stdout.strip()
     assert f'mkdir -p "{found}"' in planned
+
+
+def test_a_dry_run_needs_no_cache_that_may_be_written(project, tmp_path, monkeypatch, make_read_only):
+    """The home folder, of which Snakemake needs a part, may be written."""
+    (tmp_path / "shared" / "environments").mkdir(parents=True)
+    make_read_only(tmp_path / "shared")
+    monkeypatch.setenv("HOWMANYGPUS_CACHE", str(tmp_path / "shared"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
+    assert "This call would do" in project.snakemake("--dry-run")
 
 
 def test_snakemake_refuses_before_it_plans(project, tmp_path, monkeypatch):

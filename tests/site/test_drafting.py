@@ -109,6 +109,20 @@ def test_each_type_of_gpu_becomes_a_device_in_the_partition_with_most_of_its_nod
     assert "debug (nodes: 1, longest job: 02:00:00)" in text.replace("\n  # ", " ")
 
 
+@pytest.mark.parametrize("part", ["1g.5gb", "a100_1c.3g.40gb", "a100-mig-1g.5gb"])
+def test_a_part_of_a_gpu_is_drafted_as_the_only_device_of_a_run_and_the_draft_says_why(site, read, tmp_path, part):
+    text = draft_machine(site([GPU], [NODE.format(f"n{i}", f"gpu:{part}:8", "gpu") for i in range(2)]))
+    machine = read(text)
+    (device,) = machine.devices.values()
+    assert (device.devices_per_node, device.cores_per_device) == (1, 8)
+    assert says(text.replace("\n    # ", " "), "one of the 8 parts", "NCCL", "`independent: true`")
+    assert find_misfits(plan_of(machine), tmp_path) == []
+    machine = read(text.replace("devices_per_node: 1", "devices_per_node: 8"))
+    apart = {run.num_gpus: run.unsupported for run in plan_of(machine, num_gpus=[1, 2, 8]).runs.values()}
+    assert not apart[1] and says(apart[2], "2 parts of GPUs (MIG)") and says(apart[8], "8 parts of GPUs (MIG)")
+    assert not any(run.unsupported for run in plan_of(machine, num_gpus=[1, 8], independent=True).runs.values())
+
+
 @pytest.mark.parametrize(
     "closed",
     [

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.site.environments import build, find
-from howmanygpus.site.environments.existing import link
+from howmanygpus.site.environments import build, existing, find
+from howmanygpus.site.environments.cache import check_cache
 from howmanygpus.site.environments.lock import MORE, UNHASHED
 from howmanygpus.site.environments.pins import NEWEST_PYTHONS, is_lock, list_pin_files, read_requirements
 from howmanygpus.site.environments.wheelhouse import normalize
@@ -66,11 +66,11 @@ def test_only_an_environment_is_replaced_by_a_link(tmp_path):
     place.mkdir()
     (place / "pyvenv.cfg").touch()
     for name in ("first", "second"):
-        link({"python": str(tmp_path / name / "bin" / "python")}, place)
+        existing.link({"python": str(tmp_path / name / "bin" / "python")}, place)
         assert place.readlink() == tmp_path / name
     other.mkdir()
     with pytest.raises(SystemExit, match="other is no virtual environment"):
-        link({"python": "/bin/python"}, other)
+        existing.link({"python": "/bin/python"}, other)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".venv", "other"]
 
 
@@ -144,6 +144,59 @@ def test_an_environment_that_is_not_complete_is_built_to_its_end(tmp_path, monke
     assert find.resolve_python(record) == "built"
     (tmp_path / build.MARKER).write_text("{}")
     assert find.resolve_python(record) == str(python)
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [
+        ("module() { :; }\nprintf 'Welcome '", None),
+        ("module() { :; }\nexec sh", ["{home}/.bash_profile", "exec zsh"]),
+        ("module() { :; }\nexit 0", ["{home}/.bash_profile", "exec zsh"]),
+        ("module() { return 1; }", ["module load cuda/13 failed", "environments.fake-cpu"]),
+    ],
+)
+def test_an_interpreter_behind_modules_proves_that_it_runs(profile, words, tmp_path, variables):
+    (tmp_path / ".bash_profile").write_text(f"unset BASH_ENV\n{profile}\n")
+    variables(HOME=str(tmp_path))
+    given = {"python": sys.executable, "modules": ["cuda/13"]}
+    if words is None:
+        assert all("==" in each for each in existing.wrap_interpreter("fake-cpu", [], given)["packages"])
+        return
+    with pytest.raises(SystemExit) as refused:
+        existing.wrap_interpreter("fake-cpu", [], given)
+    assert says(str(refused.value), *(word.format(home=tmp_path) for word in words))
+
+
+def test_a_command_that_runs_no_python_is_no_interpreter(variables):
+    with pytest.raises(SystemExit) as refused:
+        existing.wrap_interpreter("fake-cpu", [], {"python": "/bin/true", "modules": []})
+    assert says(str(refused.value), "environments.fake-cpu", "/bin/true")
+
+
+def test_an_interpreter_with_the_old_pynvml_is_refused(tmp_path, variables):
+    """Up to version 11.5, the package pynvml has a folder of this name with NVMLError and without what runs use."""
+    (tmp_path / "pynvml").mkdir()
+    (tmp_path / "pynvml" / "__init__.py").write_text("class NVMLError(Exception): pass\n")
+    given = {"python": f"env PYTHONPATH={tmp_path} {sys.executable}", "modules": []}
+    with pytest.raises(SystemExit) as refused:
+        existing.wrap_interpreter("fake-cpu", [], given)
+    assert says(str(refused.value), "pynvml", "install nvidia-ml-py", "remove the old package pynvml")
+
+
+def test_what_others_have_installed_is_used_and_only_what_is_missing_is_installed(
+    wheel, tmp_path, variables, make_read_only
+):
+    shared, home = tmp_path / "cache", tmp_path / "home"
+    made = build.build_environment("a", [wheel])
+    make_read_only(shared)
+    variables(HOME=str(home))
+    check_cache()
+    assert build.build_environment("a", [wheel]) == made
+    pins = tmp_path / "more.txt"
+    pins.write_text(f"{wheel.read_text()}--prefer-binary\n")
+    missing = build.build_environment("a", [pins])
+    assert Path(missing["python"]).is_relative_to(home / ".cache" / "howmanygpus" / "environments")
+    assert build.build_environment("a", [pins]) == missing
 
 
 @pytest.fixture

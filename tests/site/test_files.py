@@ -52,6 +52,13 @@ def test_a_file_is_replaced_when_its_writer_is_done(tmp_path):
     assert (tmp_path / "file").read_text() == "new" and names(tmp_path) == ["file"]
 
 
+def test_a_lock_has_the_permissions_of_any_new_file(tmp_path, umask):
+    """In a folder of a group, its members take the lock in turns."""
+    with hold_lock(tmp_path / "lock"):
+        pass
+    assert permissions(tmp_path / "lock") == 0o666 & ~umask
+
+
 def test_an_exception_keeps_the_old_file_and_leaves_nothing(tmp_path):
     (tmp_path / "file").write_text("old")
     with pytest.raises(RuntimeError, match="stopped"), atomic_path(tmp_path / "file") as partial:

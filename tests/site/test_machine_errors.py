@@ -204,6 +204,16 @@ def test_more_devices_in_the_file_than_on_the_machine_are_an_excess(tmp_path, mo
     assert read_machine(path).excesses == {}
 
 
+@pytest.mark.parametrize(("uuids", "is_split"), [(["GPU-1", "GPU-2"], False), (["MIG-1", "MIG-2"], True)])
+def test_parts_of_gpus_of_this_machine_are_known(tmp_path, monkeypatch, uuids, is_split):
+    monkeypatch.setattr("howmanygpus.site.machine.has_nvml", lambda: True)
+    monkeypatch.setattr("howmanygpus.measure.host.gpus.list_gpu_uuids", lambda: uuids)
+    monkeypatch.setattr("howmanygpus.measure.host.gpus.read_compute_capability", lambda: "8.0")
+    (tmp_path / "machine.yaml").write_text("")
+    devices = read_machine(tmp_path / "machine.yaml").devices
+    assert (devices["cuda"].devices_per_node, devices["cuda"].is_split) == (2, is_split) and not devices["cpu"].is_split
+
+
 def test_a_device_of_the_file_of_which_the_machine_has_none_is_absent_for_its_reason(tmp_path, monkeypatch):
     monkeypatch.setattr("howmanygpus.site.machine.has_nvml", lambda: False)
     path = tmp_path / "machine.yaml"

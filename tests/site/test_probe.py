@@ -1,7 +1,6 @@
 """Test what a probe reports about a node, and how the numbers of the preflight are computed."""
 
 import json
-import os
 
 import pytest
 
@@ -116,12 +115,11 @@ def test_bus_bandwidth_counts_bytes_sent_per_device():
     ("status", "said", "fails"), [(1, "Lmod: unknown", True), (0, "ERROR:105: Unable", True), (0, "", False)]
 )
 def test_modules_are_tried_in_a_login_shell(tmp_path, monkeypatch, status, said, fails):
-    (tmp_path / "bash").write_text(f"#!/bin/sh\n[ -z '{said}' ] || echo '{said}' $2 >&2\nexit {status}\n")
-    (tmp_path / "bash").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    module = f"module() {{ [ -z '{said}' ] || echo '{said}' $* >&2; return {status}; }}"
+    (tmp_path / ".bash_profile").write_text(f"printf 'Welcome: '\nunset BASH_ENV\n{module}\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     found = inspect_node(EXPECTED | {"kind": "cpu", "modules": [["cuda/13"]], "starts_steps": False}, tmp_path)
-    assert found["modules"] == {"cuda/13": f"{said} module load cuda/13" if fails else ""}
+    assert found["modules"] == {"cuda/13": f"{said} load cuda/13" if fails else ""}
     assert found["home"] == {"path": str(tmp_path), "is_folder": True}
 
 
@@ -152,3 +150,12 @@ def test_the_probe_starts_a_step_as_a_run_does(tmp_path, monkeypatch, prolog, fo
         assert says(step["problem"], found)
     else:
         assert found.items() <= step["variables"].items() and step["added"] == ["KMP_BLOCKTIME"]
+
+
+@pytest.mark.parametrize("profile", [".bash_profile", ".bash_login", ".profile"])
+@pytest.mark.parametrize("end", ["exec sh", "exit 0"])
+def test_a_profile_that_ends_the_login_shell_is_named(tmp_path, monkeypatch, profile, end):
+    (tmp_path / profile).write_text(f"module() {{ :; }}\n{end}\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = inspect_node(EXPECTED | {"kind": "cpu", "modules": [["cuda/13"]], "starts_steps": False}, tmp_path)
+    assert says(found["modules"]["cuda/13"], str(tmp_path / profile), "`[[ $- == *i* ]] && exec zsh`")

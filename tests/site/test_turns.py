@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -22,19 +24,21 @@ from howmanygpus.report.tables.jobs import count_hours, tabulate
 from howmanygpus.site.jobs import ledger
 from howmanygpus.site.jobs.invocations import print_job_messages
 from howmanygpus.site.jobs.ledger import complete_and_list_jobs, recorded, share_by_seconds
+from messages import says
 from project import ROOT
 from specs import make_spec
 from stored import plan_of
 
 SIZE = {"device": "cpu", "num_gpus": 2, "num_nodes": 1}
 BILLING = {"devices_per_node": 4, "billed": "device", "price_per_hour": 3.0, "currency": "EUR"}
-WAIT_S, HOLD_S = 1.5, 0.5
+WAIT_S, HOLD_S, LONGEST_S = 1.5, 0.5, 30.0
 HOLDER = """
 import sys, time
 from pathlib import Path
-from howmanygpus.measure.host.machine_lock import take_turn
+from howmanygpus.measure.host import machine_lock
 
-with take_turn(Path(sys.argv[1]), "results/runs/theirs"):
+exec(sys.argv[3])
+with machine_lock.take_turn(Path(sys.argv[1]), "results/runs/theirs"):
     print("holds", flush=True)
     time.sleep(float(sys.argv[2]))
 """
@@ -47,11 +51,20 @@ def folder(tmp_path, monkeypatch):
     return work_without_calls(tmp_path, monkeypatch)
 
 
+def start_process(lock, seconds, before=""):
+    """Let another process take the machine when it is free. before: what it does before."""
+    variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    command = [sys.executable, "-c", HOLDER, str(lock), str(seconds), before]
+    return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
 def start_holder(lock, seconds):
     """Let another process have the machine."""
-    variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
-    command = [sys.executable, "-c", HOLDER, str(lock), str(seconds)]
-    holder = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True)
+    holder = start_process(lock, seconds)
+    # A stopped one would have the machine for ever if a test waits for words that nobody says.
+    timer = threading.Timer(LONGEST_S, holder.kill)
+    timer.daemon = True
+    timer.start()
     assert holder.stdout.readline() == "holds\n"
     return holder
 
@@ -71,6 +84,41 @@ def test_a_wait_names_the_holder_its_work_and_its_start_at_once(folder, monkeypa
         assert word in waiting
     since = next(word for word in waiting.replace(",", " ").split() if re.match(r"20\d\d-", word))
     assert abs(datetime.fromisoformat(since) - started) < timedelta(seconds=60)
+
+
+def test_a_wait_says_how_many_others_wait(folder):
+    holder = start_holder(folder / "lock", LONGEST_S)
+    others = [start_process(folder / "lock", 0) for _ in range(2)]
+    try:
+        for other in others:
+            assert says(other.stderr.readline(), "waits for the machine")
+        killed = subprocess.Popen(["true"])
+        killed.wait()
+        (folder / "lock.waiting" / str(killed.pid)).touch()
+        others.append(start_process(folder / "lock", 0))
+        assert says(others[-1].stderr.readline(), "waits for the machine", "2 other jobs wait")
+    finally:
+        holder.kill()
+    for process in others:
+        process.communicate()
+        assert process.returncode == 0
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_a_wait_for_a_stopped_job_says_how_it_goes_on(folder, is_early):
+    """The job is stopped before another one waits for it, or while it waits."""
+    holder = start_holder(folder / "lock", LONGEST_S)
+    if is_early:
+        holder.send_signal(signal.SIGSTOP)
+    waiter = start_process(folder / "lock", 0, "machine_lock.LOOK_S = 0.1")
+    assert "waits for the machine" in waiter.stderr.readline()
+    holder.send_signal(signal.SIGSTOP)
+    try:
+        assert says(waiter.stderr.readline(), f"process {holder.pid} ", "is stopped", f"kill -CONT {holder.pid}")
+    finally:
+        holder.kill()
+    _, said = waiter.communicate()
+    assert said == "results/runs/theirs: has the machine now\n" and waiter.returncode == 0
 
 
 def test_nothing_is_said_without_a_wait(folder, capfd):

@@ -12,6 +12,7 @@ from howmanygpus.measure.schema import read_record
 from howmanygpus.site.jobs.completing import complete_attempts
 from howmanygpus.study.program.study import complete_program_spec
 from howmanygpus.study.runs import Run
+from messages import says
 from project import ROOT
 
 EXAMPLE = 'write one object a line, such as {"step": 10, "samples": 640}'
@@ -163,11 +164,17 @@ PATTERNS = {
 
 
 def run_program(
-    folder, command: str, report: list[str] | None = None, deadline_s: float = 300, **environment: str
+    folder,
+    command: str,
+    report: list[str] | None = None,
+    deadline_s: float = 300,
+    modules: tuple[str, ...] = (),
+    **environment: str,
 ) -> dict:
     """Return the record of a run of a command in a folder, as a job starts it."""
     (folder / "data.txt").touch()
-    program = {"command": command, "axes": {}, "files": {}, "start": "once"} | ({"report": report} if report else {})
+    program = {"command": command, "axes": {}, "files": {}, "start": "once", "modules": [*modules]}
+    program |= {"report": report} if report else {}
     run = Run.from_path("p/p/base/program_fp32_cpu_gpus1_batch32_repeat1")
     (folder / "attempt").mkdir()
     (folder / "attempt" / "spec.json").write_text(json.dumps(complete_program_spec(run, {"program": program})))
@@ -191,6 +198,15 @@ def test_a_wrong_program_ends_with_its_reason(tmp_path, command, status, reason)
 def test_a_wrong_expression_ends_with_its_reason(tmp_path, command, pattern, reason):
     record = run_program(tmp_path, command, [pattern])
     assert (record["status"], record["reason"]) == ("crashed", reason)
+
+
+@pytest.mark.parametrize("end", ["exec sh", "exit 0", ""])
+def test_a_profile_that_ends_the_login_shell_is_no_program_that_ended_well(tmp_path, end):
+    (tmp_path / ".bash_profile").write_text(f"unset BASH_ENV\nmodule() {{ :; }}\nprintf 'step 1'\n{end}\n")
+    command = write('{"step": 1}', '{"step": 2}')
+    record = run_program(tmp_path, command, modules=("cuda/13",), HOME=str(tmp_path))
+    assert (record["status"] == "completed") == (not end), record["reason"]
+    assert not end or says(record["reason"], str(tmp_path / ".bash_profile"), "exec zsh")
 
 
 def test_a_last_line_without_a_line_feed_counts(tmp_path):

@@ -9,7 +9,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from howmanygpus.paths import RUNS
+from howmanygpus.config.errors import ConfigError
+from howmanygpus.paths import RUNS, STATE
 from howmanygpus.study.plan import Plan
 from howmanygpus.surroundings.environment import resolve_cache
 
@@ -29,6 +30,16 @@ def list_folders() -> list[Path]:
     if results.is_symlink() or results.is_mount():
         folders.insert(1, results.resolve())
     return folders
+
+
+def refuse_lost_links() -> None:
+    """Raise ConfigError for each folder in which calls write that is a link to something that is gone."""
+    results = Path("results")
+    paths = [STATE.parent, results, *(sorted(results.iterdir()) if results.is_dir() else [])]
+    lost = [path for path in paths if path.is_symlink() and not path.exists()]
+    if lost:
+        remedy = "make that folder or mount what it is on, or remove the link"
+        raise ConfigError(*(f"{path}: is a link to {path.readlink()}, which is not there; {remedy}" for path in lost))
 
 
 def list_full_disks(folders: Iterable[Path]) -> list[str]:

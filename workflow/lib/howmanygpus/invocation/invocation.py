@@ -27,7 +27,7 @@ from howmanygpus.invocation import (
     waiting,
 )
 from howmanygpus.invocation.cluster import find_misfits
-from howmanygpus.invocation.disk import find_lack_of_space, list_folders, list_full_disks
+from howmanygpus.invocation.disk import find_lack_of_space, list_folders, list_full_disks, refuse_lost_links
 from howmanygpus.invocation.dry_run.printing import summarize_dry_run
 from howmanygpus.invocation.failing import Failures, write_quietly
 from howmanygpus.invocation.progress import adopting
@@ -130,6 +130,7 @@ class Invocation:
 
     def _plan(self, config: dict) -> tuple[Machine, Plan]:
         try:
+            refuse_lost_links()
             refuse_to_unlock(sys.argv)
             refuse_older_results()
             if not self._is_job:

@@ -9,6 +9,7 @@ from howmanygpus.invocation.dry_run.summary import describe_gate
 from howmanygpus.invocation.submitted_jobs import find_older_jobs
 from howmanygpus.site.machine import Machine
 from howmanygpus.study.plan import Plan
+from howmanygpus.surroundings.environment import list_caches
 
 
 def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Callable[[str], None]) -> list[str]:
@@ -18,6 +19,9 @@ def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Calla
     """
     executor = (workflow.executor_plugin.name, workflow.local_exec)
     jobs = list(workflow.dag.needrun_jobs())
+    own, *shared = list_caches()
+    if shared and any(job.rule.name.endswith("build_environment") for job in jobs):
+        warn(f"HOWMANYGPUS_CACHE: {shared[0]} may only be read; what is not installed there is installed in {own}")
     # `--touch` starts nothing, whatever the executor.
     if not workflow.touch and any(OF_DEVICES in job.rule.resources for job in jobs):
         for doubt in warn_about_executor(plan.machine, *executor):

@@ -20,7 +20,7 @@ from pathlib import Path
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.config.schema import read_schema
 from howmanygpus.site import slurm
-from howmanygpus.site.machine import GRES, has_nvml
+from howmanygpus.site.machine import GRES, has_nvml, names_part
 from howmanygpus.site.node_check import describe_interfaces
 from howmanygpus.site.offer import list_gres
 
@@ -204,7 +204,14 @@ def _draft_device(site: Site, gres: str, place: Place, places: list[Place]) -> I
         words += f" Other partitions with this device: {', '.join(further)}."
     yield from _remark(words, 2)
     yield f"  {name_device(gres)}:"
-    yield f"    devices_per_node: {share.devices}"
+    if names_part(gres):
+        yield from _remark(
+            f"A run uses one of the {share.devices} parts of GPUs (MIG) of a node: CUDA gives a process only one, and "
+            f"NCCL takes no two of one GPU. Write {share.devices} for studies with `independent: true`, which do a run "
+            "on each.",
+            4,
+        )
+    yield f"    devices_per_node: {1 if names_part(gres) else share.devices}"
     yield from _remark("The number of nodes of the largest run is your choice.", 4)
     yield f"    max_nodes: {int(min(MOST_NODES, len(same), partition.max_nodes))}"
     yield f"    cores_per_device: {share.cores // share.devices}"

@@ -37,7 +37,7 @@ class Device:
     """One kind of device, with the attributes that the planner uses.
 
     compute_capability: such as "8.0"; None for CPUs, and for CUDA devices if it is unknown.
-    options: all keys of the device in the machine file.
+    is_split: whether it is a part of a GPU (MIG). options: all keys of the device in the machine file.
     """
 
     devices_per_node: int = 0
@@ -45,6 +45,7 @@ class Device:
     kind: str = "cpu"
     max_nodes: int = 1
     compute_capability: str | None = None
+    is_split: bool = False
     options: dict = field(default_factory=dict, compare=False)
 
     @property
@@ -252,7 +253,8 @@ def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> De
             f"{path}: devices.{name}.request is missing: no job would be given a GPU; add one such as gpu:{name}:{{n}}"
         )
     keys = ("devices_per_node", "cores_per_device", "max_nodes", "compute_capability")
-    return Device(**{key: options[key] for key in keys}, kind=kind, options=options)
+    is_split = options.get("is_split") or names_part(options["request"] or "")
+    return Device(**{key: options[key] for key in keys}, kind=kind, is_split=is_split, options=options)
 
 
 def _check_environments(environments: dict, path: Path, starts_steps: bool) -> None:
@@ -301,6 +303,11 @@ def _find_kind(name: str, options: dict) -> str:
     return options["kind"] or ("cpu" if name == "cpu" else "cuda")
 
 
+def names_part(request: str) -> bool:
+    """Return whether a request or gres names parts of GPUs (MIG), such as gpu:a100_1g.5gb:{n}."""
+    return bool(PART.search(request))
+
+
 def count_cores() -> int:
     present = len(os.sched_getaffinity(0))
     return min(present, count_cores_in_quota() or present)
@@ -322,14 +329,17 @@ def _detect_machine(kind: str, options: dict) -> dict:
         cores_per_device = options["cores_per_device"] or 1
         count = options["devices_per_node"] or num_cores // cores_per_device
         return {"devices_per_node": count, "cores_per_device": cores_per_device}
-    num_gpus, capability = options["devices_per_node"] or 0, options["compute_capability"]
+    num_gpus, capability, is_split = options["devices_per_node"] or 0, options["compute_capability"], False
     if has_nvml():
         # The import of NVML's module takes a thirtieth of a large grid's dry run.
         from howmanygpus.measure.host.gpus import list_gpu_uuids, read_compute_capability
 
-        num_gpus, capability = num_gpus or len(list_gpu_uuids()), capability or read_compute_capability()
+        uuids = list_gpu_uuids()
+        is_split = any(uuid.startswith("MIG-") for uuid in uuids)
+        num_gpus, capability = num_gpus or len(uuids), capability or read_compute_capability()
     cores_per_device = options["cores_per_device"] or max(num_cores // max(num_gpus, 1), 1)
-    return {"devices_per_node": num_gpus, "cores_per_device": cores_per_device, "compute_capability": capability}
+    found = {"devices_per_node": num_gpus, "cores_per_device": cores_per_device, "compute_capability": capability}
+    return found | {"is_split": is_split}
 
 
 KEYS = {
@@ -346,6 +356,8 @@ KEYS = {
 """Key or option to use instead, by the plugin's name of what an option sets."""
 
 
+PART = re.compile(r"(?<![a-z])mig(?![a-z])|\dg[._]?\d+gb", re.IGNORECASE)
+"""A profile of MIG in the name of a gres: NVIDIA's own such as 1g.5gb and 1c.3g.40gb, or the word mig."""
 GRES = re.compile(r"[a-zA-Z0-9_]+(:[a-zA-Z0-9_.]+)?:\{n\}")
 """The form in which the plugin takes a gres (set_gres_string in its utils.py)."""
 

@@ -32,6 +32,7 @@ from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.spec import LaunchSpec
 from howmanygpus.site import slurm
 from howmanygpus.site.jobs.endings import read_crash
+from howmanygpus.surroundings.login_shell import ANNOUNCE, REACHED, explain_unreached
 
 PATIENCE_S = 20.0
 STEP_S = 300.0
@@ -104,11 +105,15 @@ def describe_scratch(scratch: str | None) -> dict | None:
 
 def try_modules(modules: list[str]) -> str:
     """Return why environment modules cannot be loaded here; empty if they can. Some versions of `module` end with 0."""
-    script = " && ".join(f"module load {shlex.quote(module)}" for module in modules)
+    script = ANNOUNCE + " && ".join(f"module load {shlex.quote(module)}" for module in modules)
     try:
-        answer = subprocess.run(["bash", "-lc", script], capture_output=True, text=True, timeout=PATIENCE_S)
+        answer = subprocess.run(
+            ["bash", "-lc", script], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
+    if REACHED not in answer.stdout.splitlines():
+        return explain_unreached()
     lines = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
     has_failed = answer.returncode or any(re.search(r"error|unable to locate", line, re.IGNORECASE) for line in lines)
     return " ".join(lines)[:300] or f"exit status {answer.returncode}" if has_failed else ""

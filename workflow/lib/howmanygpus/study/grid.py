@@ -43,7 +43,7 @@ def expand(study: Study, explain: Callable[..., str]) -> list[Run]:
         settings = study.unfair[variant][framework] if variant in study.unfair else study.variants[variant]
         nodes = choose_nodes(known, num_gpus, wanted)
         layout = (num_gpus, nodes or known.num_nodes(num_gpus))
-        reason = explain_misplacement(known, num_gpus, wanted)
+        reason = explain_misplacement(known, num_gpus, wanted) or explain_parts(known, layout, settings)
         reason = reason or explain(study, known, layout, framework, precision, source, settings)
         cell = (framework, variant, source, precision, device, num_gpus, size, repeat)
         runs.append(Run(study.name, *cell, nodes, reason))
@@ -189,6 +189,20 @@ def explain_misplacement(device: Device, num_gpus: int, wanted: int | None) -> s
     if device.devices_per_node and num_gpus // wanted > device.devices_per_node:
         return f"{num_gpus} devices do not fit on {nodes} with {device.devices_per_node} each"
     return ""
+
+
+def explain_parts(device: Device, layout: tuple[int, int], settings: dict) -> str:
+    """Return why a run cannot use so many parts of GPUs (MIG) of a node; empty if it can.
+
+    layout: the numbers of devices and nodes. settings: of the run's variant.
+    """
+    num_gpus, num_nodes = layout
+    if not device.is_split or num_gpus <= num_nodes or settings.get("independent"):
+        return ""
+    return (
+        f"{num_gpus} parts of GPUs (MIG) on {num_nodes} node{'s' * (num_nodes > 1)} are more than one a node, and CUDA "
+        "gives a process only one, and NCCL takes no two of one GPU; give num_gpus 1, or whole GPUs"
+    )
 
 
 def can_be_placed(device: Device, num_gpus: int, numbers: list[int] | None) -> bool:

@@ -36,9 +36,21 @@ multiprocessing takes 33 for the folder and name of its own, torch 34, and Open 
 """
 
 
+def list_caches() -> list[Path]:
+    """Return the folders of caches: first the one to write to, then one that may only be read, if there is one.
+
+    A user who may not write into the folder of the variable, in which somebody has installed environments for others,
+    has a cache in the home folder besides.
+    """
+    own = Path("~/.cache/howmanygpus").expanduser()
+    given = Path(os.environ.get("HOWMANYGPUS_CACHE") or own).expanduser()
+    environments = given / "environments"
+    return [own, given] if environments.is_dir() and not os.access(environments, os.W_OK) else [given]
+
+
 def resolve_cache() -> Path:
-    """Return the folder that calls in all clones share."""
-    return Path(os.environ.get("HOWMANYGPUS_CACHE") or "~/.cache/howmanygpus").expanduser()
+    """Return the folder of the cache to write to, which calls in all clones share."""
+    return list_caches()[0]
 
 
 def is_needed(name: str) -> bool:

@@ -10,20 +10,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+
 from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.host.messages import print_to_call
 from howmanygpus.measure.records import now
 
 HELD = "HOWMANYGPUS_HELD"
 """The environment variable with the file in which a job notes when it has the machine: it is billed for this time."""
+LOOK_S = 60.0
+"""Time between two looks whether the holder goes on, in seconds."""
 
 
 @contextmanager
 def take_turn(lock: Path, purpose: str) -> Iterator[None]:
-    """Hold the machine by its lock. If another job has it, say at once which one, since when, and for what.
+    """Hold the machine by its lock. If another job has it, say at once which one, since when, for what, and who waits.
 
-    purpose: what the machine is needed for. The holder describes itself in a file beside the lock, because whoever
-    tries the lock truncates the lock's own file.
+    A holder that is stopped, as by Ctrl-Z, keeps the machine from all others, and they say how it goes on. purpose:
+    what the machine is needed for. The holder describes itself in a file beside the lock, because whoever tries the
+    lock truncates the lock's own file.
     """
     from filelock import FileLock, Timeout
 
@@ -31,8 +36,15 @@ def take_turn(lock: Path, purpose: str) -> Iterator[None]:
     try:
         turn.acquire(timeout=0)
     except Timeout:
-        say(f"{purpose}: waits for the machine, which {describe_holder(holder)}")
-        turn.acquire()
+        with _wait_among_others(lock.with_suffix(".waiting")) as others:
+            say(f"{purpose}: waits for the machine, which {describe_holder(holder)}{others}")
+            told = ""
+            while not turn.is_locked:
+                if (stopped := describe_stop(holder)) and stopped != told:
+                    say(f"{purpose}: waits for {stopped}")
+                told = stopped
+                with suppress(Timeout):
+                    turn.acquire(timeout=LOOK_S)
         print(f"{purpose}: has the machine now", file=sys.stderr, flush=True)
     try:
         about = {"purpose": purpose, "pid": os.getpid(), "folder": str(Path.cwd()), "since": now()}
@@ -56,6 +68,34 @@ def describe_holder(path: Path) -> str:
         told = json.loads(path.read_text())
         return f"process {told['pid']} in {told['folder']} has had since {told['since']}, for {told['purpose']}"
     return "another job of this user has"
+
+
+def describe_stop(path: Path) -> str:
+    """Return that the holder is stopped, with the remedy; empty if it goes on or is not known."""
+    with suppress(OSError, ValueError, KeyError, psutil.Error):
+        told = json.loads(path.read_text())
+        if psutil.Process(told["pid"]).status() == psutil.STATUS_STOPPED:
+            return (
+                f"process {told['pid']} in {told['folder']}, which is stopped, as by Ctrl-Z, and keeps the machine: "
+                f"`fg` in its shell lets it go on, or `kill -CONT {told['pid']}`"
+            )
+    return ""
+
+
+@contextmanager
+def _wait_among_others(folder: Path) -> Iterator[str]:
+    """Be one of those who wait, each of whom has a file in the folder, and yield how many others there are.
+
+    A process that was killed has left its file, and does not count.
+    """
+    folder.mkdir(exist_ok=True)
+    own = folder / str(os.getpid())
+    own.touch()
+    try:
+        others = sum(psutil.pid_exists(int(each.name)) for each in folder.iterdir() if each != own)
+        yield f"; {others} other job{'s wait' if others > 1 else ' waits'} for it too" if others else ""
+    finally:
+        own.unlink(missing_ok=True)
 
 
 @contextmanager

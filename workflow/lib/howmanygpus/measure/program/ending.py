@@ -27,13 +27,14 @@ One may have been made before and read afterwards.
 class Ending:
     """The end of a program's output.
 
-    last: its last lines. exception: the last line of a traceback, one that is no consequence of another process's if
-    there is any. memory: the line that says that the memory of a device is exhausted, empty if something else ended the
-    program.
+    has_begun: whether the shell came as far as the command. last: the last lines. exception: the last line of a
+    traceback, one that is no consequence of another process's if there is any. memory: the line that says that the
+    memory of a device is exhausted, empty if something else ended the program.
     """
 
     def __init__(self) -> None:
         self.last: deque[str] = deque(maxlen=KEPT_LINES)
+        self.has_begun = False
         self.exception, self.memory = "", ""
         self._is_chained, self._has_cause = False, False
         self._reports_before = 0

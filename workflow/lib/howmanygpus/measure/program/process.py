@@ -35,6 +35,7 @@ from howmanygpus.measure.program.reports import LINE_END, REPORT_VARIABLE
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.measure.program.watching import POLL_S, Watcher
 from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.surroundings.login_shell import ANNOUNCE, REACHED, explain_unreached
 from howmanygpus.surroundings.secrets import make_hiding
 
 GRACE_S = 10.0
@@ -96,6 +97,9 @@ def run_program(command: list[str], environment: dict[str, str], watcher: Watche
 
     def pass_on() -> None:
         for said in read_lines(output):
+            if said == REACHED:
+                ending.has_begun = True
+                continue
             line = hide(said)
             with suppress(OSError):  # on a full disk; the program must not wait to write more
                 print(line, flush=True)
@@ -165,12 +169,16 @@ def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
     others = OtherWork(str(attempt.path), list_gpu_uuids()) if spec.num_nodes == 1 else None
     watcher = Watcher(spec, attempt, started_at, others) if rank == 0 else None
     environment = build_environment(spec, rank, local_rank, watcher.path if watcher else None)
-    command = build_shell(spec, fill_command(spec, os.environ))
+    *shell, script = build_shell(spec, fill_command(spec, os.environ))
+    command = [*shell, ANNOUNCE + script]
     # Reports have the time of day.
     laps = PhaseTimer(time.time, read_second_clock)
     with Suspensions() as suspensions:
         exit_status, ending, ended_at = run_program(command, environment, watcher)
     laps.end("window")
+    if not ending.has_begun and exit_status >= 0:
+        attempt.error_of(rank).write_text(explain_unreached())
+        return 1
     if watcher and exit_status:
         # A program may report an outcome and fail at once.
         watcher.read_rest(is_cut=True)

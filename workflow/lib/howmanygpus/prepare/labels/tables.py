@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 import itertools
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -18,6 +19,8 @@ from howmanygpus.prepare.sources import OptionError
 
 DELIMITERS = (",", ";", "\t")
 """Excel writes semicolons in countries that write numbers with a decimal comma."""
+TOLD_DELIMITER = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
+"""A first line that tells Excel the delimiter; the header follows."""
 
 
 def read_columns(path: Path, option: str, columns: list[tuple[str, str]]) -> list[tuple[str, ...]]:
@@ -82,12 +85,14 @@ def read_text(path: Path, option: str) -> str:
 
 def _read_rows(text: str, delimiter: str, path: Path, option: str) -> Iterator[tuple[int, list[str]]]:
     """Yield each row with the line in which it begins, the header first. Raises OptionError."""
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    line, last = 1, 1
+    told = TOLD_DELIMITER.match(text)
+    rows = csv.reader(io.StringIO(text[told.end() :] if told else text, newline=""), delimiter=delimiter)
+    first = 2 if told else 1
+    line, last = first, first
     try:
         for row in rows:
             yield line, row
-            line, last = rows.line_num + 1, line
+            line, last = rows.line_num + first, line
         if line - last > 1:
             # Without `strict`, an unclosed quotation mark turns the rest of the table into one value.
             line, rest = last, itertools.islice(io.StringIO(text, newline=""), last - 1, None)
@@ -99,12 +104,19 @@ def _read_rows(text: str, delimiter: str, path: Path, option: str) -> Iterator[t
 
 def _read_header(text: str, wanted: list[str], path: Path, option: str) -> tuple[list[str], str]:
     """Return the names in the header, and the delimiter by which most of the wanted names are found."""
-    headers = {}
-    for delimiter in DELIMITERS:
+    headers, told = {}, TOLD_DELIMITER.match(text)
+    for delimiter in (told[1],) if told else DELIMITERS:
         _, row = next(_read_rows(text, delimiter, path, option), (1, []))
         headers[delimiter] = [name.strip() for name in row]
-    found = max(DELIMITERS, key=lambda delimiter: (len(set(wanted) & set(headers[delimiter])), len(headers[delimiter])))
+    found = max(headers, key=lambda delimiter: (len(set(wanted) & set(headers[delimiter])), len(headers[delimiter])))
     return headers[found], found
+
+
+def find_line(path: Path, option: str, name: str) -> int | None:
+    """Return the line of a table that has a value; None if there is none. Raises OptionError."""
+    text = read_text(path, option)
+    _, delimiter = _read_header(text, [name], path, option)
+    return next((line for line, row in _read_rows(text, delimiter, path, option) if name in map(str.strip, row)), None)
 
 
 WAYS: tuple[Callable[[str], str], ...] = (str, normalize, normalize_look, lambda name: normalize_look(name).casefold())

@@ -2,8 +2,9 @@
 Any folder of images with a table of their labels.
 
 The table is a CSV file, plain or compressed by gzip, with a header and one line per image. Columns may be separated by
-commas, semicolons or tabs. One column has the class of an image or, with the option `separator`, any number of labels.
-Another has the split, unless the option `split` splits the images.
+commas, semicolons or tabs, or by the character of a first line such as `sep=;`. One column has the class of an image
+or, with the option `separator`, any number of labels. Another has the split, unless the option `split` splits the
+images.
 
 Options, with defaults in parentheses:
 folder         folder of the images

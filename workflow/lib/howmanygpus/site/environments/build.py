@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from howmanygpus.files import hold_lock, write_json_atomic
-from howmanygpus.site.environments.cache import resolve_cache
+from howmanygpus.site.environments.cache import find_made, resolve_cache
 from howmanygpus.site.environments.pins import as_options, find_requirement, hash_requirements, split_pins
 from howmanygpus.site.environments.uv import OWN, Uv, install_packages
 
@@ -130,7 +131,8 @@ def compile_modules(folder: Path) -> None:
 def list_packages(python: Path | str) -> list[str]:
     """Return the packages that an interpreter finds, apart from pip, each as `name==version`, sorted by name."""
     listed = subprocess.run([str(python), "-c", LIST], check=True, capture_output=True, text=True)
-    return listed.stdout.splitlines()
+    # Modules that an interpreter loads may print, too.
+    return [line for line in listed.stdout.splitlines() if re.fullmatch(r"\S+==\S+", line)]
 
 
 def is_complete(python: str) -> bool:
@@ -151,6 +153,8 @@ def build_environment(name: str, pins: list[Path], horovod: dict | None = None, 
         more = (horovod["wheel"],)
     folder = cache / f"{name}-{digest[:12]}"
     python, marker = folder / "bin" / "python", folder / MARKER
+    if (made := find_made(marker)).exists():
+        return json.loads(made.read_text())
     with hold_lock(f"{folder}.lock") if lock else nullcontext():
         if not marker.exists():
             shutil.rmtree(folder, ignore_errors=True)

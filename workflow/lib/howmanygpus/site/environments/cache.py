@@ -19,12 +19,19 @@ class CacheError(Exception):
 
 
 def resolve_cache() -> Path:
-    """Return the folder of the environments."""
+    """Return the folder of the environments that this user may write."""
     return environment.resolve_cache() / "environments"
 
 
+def find_made(path: Path) -> Path:
+    """Return a path below the cache or, if only a cache that may only be read has it, the path there."""
+    own, *shared = environment.list_caches()
+    places = [path, *(each / path.relative_to(own) for each in shared)]
+    return next((place for place in places if place.exists()), path)
+
+
 def check_cache() -> None:
-    """Create the cache if it is missing. Raises CacheError if it cannot be used."""
+    """Create the cache to write to if it is missing. Raises CacheError if it cannot be used."""
     given = os.environ.get(VARIABLE, "")
     if str(Path(given)).startswith("~"):
         words = "begins with ~, which a shell replaces only outside quotes; write $HOME instead"

@@ -11,6 +11,7 @@ from pathlib import Path
 from howmanygpus.files import atomic_path
 from howmanygpus.site.environments.build import list_packages
 from howmanygpus.site.environments.cache import resolve_cache
+from howmanygpus.surroundings.login_shell import explain_unreached
 
 WRAPPER = """#!/bin/bash
 exec {python} "$@"
@@ -30,7 +31,16 @@ replace the PATH in which the user has an interpreter's command.
 """
 LOAD = """module load {module} || {{ echo 'module load '{module}' failed' >&2; exit 1; }}
 """
-NEEDED = "import numpy, psutil, pynvml, safetensors, filelock, jsonschema, yaml, simplejpeg, cv2, PIL"
+NEEDED = (
+    "import numpy, psutil, pynvml, safetensors, filelock, jsonschema, yaml, simplejpeg, cv2, PIL; "
+    "from pynvml import NVMLLibraryMismatchError, NVML_FI_DEV_PCIE_COUNT_TX_BYTES"
+)
+"""
+Packages that training needs, and names of nvidia-ml-py from 12.560 on. The package pynvml up to version 11.5 brings a
+module of the same name that has neither, and Python finds it first.
+"""
+IMPORTED = "howmanygpus: imported"
+"""The line that an interpreter prints if it has these modules."""
 
 
 def wrap_interpreter(name: str, pins: list[Path], existing: dict) -> dict:
@@ -42,13 +52,25 @@ def wrap_interpreter(name: str, pins: list[Path], existing: dict) -> dict:
     python = resolve_cache() / f"{name}-existing-{digest[:12]}" / "python"
     write_wrapper(python, existing)
     given = existing["python"]
-    answer = subprocess.run([str(python), "-c", NEEDED], stderr=subprocess.PIPE, text=True, errors="replace")
+    answer = subprocess.run(
+        [str(python), "-c", f"{NEEDED}; print(); print('{IMPORTED}')"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+    )
+    if not answer.returncode and IMPORTED not in answer.stdout.splitlines():
+        why = explain_unreached() if existing["modules"] else "it ends with exit status 0 before"
+        sys.exit(f"environments.{name} of the machine file: {given} runs no code of Python: {why}")
     if answer.returncode:
         lines = [line for line in answer.stderr.splitlines() if line.strip()] or [f"exit status {answer.returncode}"]
         print(answer.stderr, file=sys.stderr)
+        remedy = "or install envs/measured.txt there"
+        if "pynvml" in lines[-1]:
+            remedy = "or install nvidia-ml-py there, and remove the old package pynvml, which hides it"
         sys.exit(
             f"{given} with modules {existing['modules']} cannot `{NEEDED}`: {lines[-1].strip()}; correct "
-            f"environments.{name} of the machine file, or install envs/measured.txt there"
+            f"environments.{name} of the machine file, {remedy}"
         )
     record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
     return record | {"existing": existing, "packages": list_packages(python)}

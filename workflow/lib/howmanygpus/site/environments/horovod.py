@@ -12,10 +12,12 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 from howmanygpus.files import hold_lock, sha256_of_file, write_json_atomic
-from howmanygpus.site.environments.build import call_pip, create, resolve_cache
+from howmanygpus.site.environments.build import call_pip, create
+from howmanygpus.site.environments.cache import find_made, resolve_cache
 from howmanygpus.site.environments.horovod_edits import EDITS, apply_edits, describe_edits
 from howmanygpus.site.environments.pins import as_options, hash_requirements
 from howmanygpus.site.environments.uv import install_packages
@@ -136,8 +138,8 @@ def build_horovod(base: dict, tools: list[Path], source_pins: Path, family: str,
     """
     digest = hash_ingredients(base, [*tools, source_pins], family, device)
     folder = resolve_cache().with_name("wheels") / f"horovod-{family}-{device}-{digest[:12]}"
-    marker = folder / "complete.json"
-    with hold_lock(f"{folder}.lock"):
+    marker = find_made(folder / "complete.json")
+    with nullcontext() if marker.exists() else hold_lock(f"{folder}.lock"):
         if not marker.exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()

@@ -7,11 +7,12 @@ so its source and its build tools are fetched. The cache keeps all of them besid
 
 import subprocess
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 from howmanygpus.files import atomic_folder, hold_lock
 from howmanygpus.site.environments.build import create, hash_pins
-from howmanygpus.site.environments.cache import resolve_cache
+from howmanygpus.site.environments.cache import find_made, resolve_cache
 from howmanygpus.site.environments.horovod import download_source
 from howmanygpus.site.environments.pins import as_options, is_lock, read_requirements, split_pins
 from howmanygpus.site.environments.uv import install_packages
@@ -46,8 +47,8 @@ def _drop_hashes(lock: Path, scratch: Path) -> Path:
 def fetch_wheels(name: str, pins: list[Path], tools: list[Path], source: Path | None) -> dict:
     """Return the record of an environment's fetched wheels. `tools` and `source` are Horovod's, if it has Horovod."""
     ingredients = [*pins, *tools, *([source] if source else [])]
-    folder = resolve_cache() / f"{name}-{hash_pins(ingredients)[:12]}-wheels"
-    with hold_lock(f"{folder}.lock"):
+    folder = find_made(resolve_cache() / f"{name}-{hash_pins(ingredients)[:12]}-wheels")
+    with nullcontext() if folder.exists() else hold_lock(f"{folder}.lock"):
         if not folder.exists():
             fetch(pins, tools, source, folder)
     return {"name": name, "wheels": str(folder)}

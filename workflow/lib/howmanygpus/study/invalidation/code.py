@@ -27,7 +27,9 @@ UNMEASURED = (
     "surroundings.names",
     "surroundings.shown",
     "measure.host.variables",
-    # How a run's record is checked, what is hidden in records and logs, and what a waiting run says.
+    # How a run's record is checked, what is hidden in records and logs, and what is said by a run that waits, or that a
+    # login shell did not start.
+    "surroundings.login_shell",
     "surroundings.secrets",
     "surroundings.version",
     "measure.host.stderr_log",

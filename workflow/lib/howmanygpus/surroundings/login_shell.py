@@ -1,0 +1,25 @@
+"""
+Whether a login shell came as far as its command.
+
+Only a login shell defines `module`, and it reads its profile first. A profile that ends or replaces the shell, as by
+`exec zsh`, leaves the command out, and the exit status is 0.
+"""
+
+from pathlib import Path
+
+REACHED = "howmanygpus: the command begins"
+"""The line that a command prints first."""
+ANNOUNCE = f"printf '\\n%s\\n' '{REACHED}'\n"
+"""Command of a shell that prints it, also if the profile has left a line open."""
+PROFILES = (".bash_profile", ".bash_login", ".profile")
+"""A login shell of bash reads the first of these in the home folder, after /etc/profile (bash(1))."""
+
+
+def explain_unreached() -> str:
+    """Return why a shell that loads modules did not run its command, with the remedy."""
+    existing = [path for name in PROFILES if (path := Path.home() / name).exists()]
+    own = f"{existing[0]} or /etc/profile" if existing else "/etc/profile"
+    return (
+        f"the login shell (bash -l) that loads the modules ended before its command: {own} ends or replaces it, as "
+        "`exec zsh` does; let it do so only in a shell in which you type: `[[ $- == *i* ]] && exec zsh`"
+    )
