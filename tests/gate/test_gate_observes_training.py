@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import pytest
 from safetensors.numpy import load_file
@@ -9,6 +10,8 @@ from safetensors.numpy import load_file
 from gate.cells import DEEP, NETWORKS, SMALL, count_devices
 from gate.faults import FAMILIES
 from gate.observing import names_of
+from howmanygpus.gate.coverage import describe_gaps
+from howmanygpus.gate.judge import judge
 from howmanygpus.gate.task import WEIGHTS
 from howmanygpus.registry import FRAMEWORKS
 from measure.launching import BY_MPI
@@ -43,6 +46,20 @@ def test_a_training_step_shows_its_formats_and_what_it_exchanges(framework, num_
             total = count_bytes(gate.task(cell)) * num_devices // num_processes
             # With one device, DistributedDataParallel and ChainerMN exchange with themselves, and others do not.
             assert numbers["exchanged"] == {"float32": total} or (num_devices == 1 and not numbers["exchanged"])
+
+
+def test_an_exchange_that_cannot_be_observed_is_not_judged(gate, tmp_path):
+    """DataParallel's cannot. On CPUs it uses one device, so that what DistributedDataParallel did stands for it."""
+    seen = gate.observe(names_of("pytorch_ddp"), "pytorch-cpu", {"fp32": SMALL}, 2) / "fp32"
+    folder = shutil.copytree(seen, tmp_path / "seen")
+    verdict = judge({(2, 1): folder}, gate.task(SMALL))
+    assert verdict["status"] == "passed" and "exchange" not in describe_gaps(verdict)
+    for path in folder.glob("*.rank*.json"):
+        facts = json.loads(path.read_text())
+        facts["numbers"]["exchanged"] = None
+        path.write_text(json.dumps(facts))
+    verdict = judge({(2, 1): folder}, gate.task(SMALL))
+    assert verdict["status"] == "passed" and "exchange" in describe_gaps(verdict)
 
 
 @pytest.mark.parametrize("framework", ["pytorch_ddp", "jax_sharding", "tensorflow_mirrored"])
