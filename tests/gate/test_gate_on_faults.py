@@ -27,7 +27,7 @@ from gate.faults import (
 )
 from howmanygpus.gate.judge import judge
 
-FAULTS_OF_HOROVOD = {"gradients_not_averaged": "averaging", "gradients_summed": "averaging"}
+FAULTS_OF_HOROVOD = {"gradients_not_averaged": "exchange", "gradients_summed": "averaging"}
 FAULTS_OF_HOROVOD |= {EXCHANGED: "exchange", "fp16_not_compressed": "exchange", NONE: ""}
 COMPRESSED = {
     "fp16": SMALL | {"gradient_compression": "fp16"},
