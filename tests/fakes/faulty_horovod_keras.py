@@ -15,8 +15,11 @@ def summing(optimizer_class, **_):
     return Summing
 
 
+DISTRIBUTED = horovod_keras.distributed
 OPTIMIZERS = {
-    "none": horovod_keras.distributed,
+    "none": DISTRIBUTED,
+    "exchanged_in_float16": lambda optimizer_class, **_: DISTRIBUTED(optimizer_class, hvd.Compression.fp16),
+    "fp16_not_compressed": lambda optimizer_class, **_: DISTRIBUTED(optimizer_class, hvd.Compression.none),
     "gradients_not_averaged": lambda optimizer_class, **_: optimizer_class,
     "gradients_summed": summing,
 }

@@ -7,8 +7,11 @@ import horovod.tensorflow as hvd
 
 from howmanygpus.measure.frameworks.keras.horovod import HorovodTensorflow
 
+TAPE = hvd.DistributedGradientTape
 TAPES = {
-    "none": hvd.DistributedGradientTape,
+    "none": TAPE,
+    "exchanged_in_float16": lambda tape, **_: TAPE(tape, compression=hvd.Compression.fp16),
+    "fp16_not_compressed": lambda tape, **_: TAPE(tape, compression=hvd.Compression.none),
     "gradients_not_averaged": lambda tape, **_: tape,
     "gradients_summed": functools.partial(hvd.DistributedGradientTape, op=hvd.Sum),
 }

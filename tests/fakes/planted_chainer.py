@@ -33,7 +33,12 @@ class PlantedChainer(Planted, ChainerMn):
 
         def average_faultily(network, *options):
             own = network.model.dense.b.grad.copy()
-            if self.fault != "not_averaged":
+            if self.fault == "exchanged_in_float16":
+                for parameter in network.params():
+                    half = parameter.grad.astype(np.float16)
+                    self.communicator._multi_node_mean(None, half)
+                    parameter.grad[...] = half
+            elif self.fault != "not_averaged":
                 average(network, *options)
             if self.fault == "one_layer_not_averaged":
                 network.model.dense.b.grad = own

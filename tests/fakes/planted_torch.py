@@ -1,14 +1,16 @@
 """PyTorch DistributedDataParallel with one fault, for tests of the parity gate."""
 
+import functools
 import os
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from howmanygpus.measure.frameworks.planted import Planted
+from howmanygpus.measure.frameworks.torch import ddp
 from howmanygpus.measure.frameworks.torch.ddp import PytorchDdp
 
 
@@ -27,6 +29,29 @@ HOOKS = {
     "summed": sum_gradients,
     "exchanged_in_float16": lambda _, bucket: fp16_compress_hook(None, bucket),
 }
+COMPRESSION = {name: getattr(ddp, name) for name in ("fp16_compress_hook", "powerSGD_hook", "PowerSGDState")}
+
+
+def exchange_in_callback(_, bucket):
+    """Average whole gradients in a thread that PyTorch's dispatcher does not see, after an exchange that it sees."""
+    mean = bucket.buffer() / dist.get_world_size()
+    begun = dist.all_reduce(torch.zeros(1), async_op=True).get_future()
+    return begun.then(lambda _: dist.all_reduce(mean, async_op=True).get_future().wait()[0])
+
+
+def use_rank_1(*arguments, **options):
+    return COMPRESSION["PowerSGDState"](*arguments, **options | {"matrix_approximation_rank": 1})
+
+
+COMPRESSION_FAULTS = {
+    "fp16_not_compressed": {"fp16_compress_hook": allreduce_hook},
+    "powersgd_of_full_gradients": {"powerSGD_hook": exchange_in_callback},
+    "powersgd_of_rank_1": {"PowerSGDState": use_rank_1},
+    "powersgd_without_memory": {
+        "PowerSGDState": functools.partial(COMPRESSION["PowerSGDState"], use_error_feedback=False)
+    },
+}
+"""What takes the place of PyTorch's hooks and of their state."""
 
 
 class WideBackward(torch.autograd.Function):
@@ -50,6 +75,7 @@ class PlantedTorch(Planted, PytorchDdp):
             raise RuntimeError("told to crash")
         if os.environ["PLANTED_FAULT"] == "permuted_weights":
             weights = weights | {"conv2.kernel": weights["conv2.kernel"][:, ::-1]}
+        vars(ddp).update(COMPRESSION | COMPRESSION_FAULTS.get(os.environ["PLANTED_FAULT"], {}))
         super().__init__(spec, data, weights, learning_rates)
         if self.fault in HOOKS:
             self.network.register_comm_hook(None, HOOKS[self.fault])

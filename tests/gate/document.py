@@ -5,6 +5,7 @@ from gate.faults import (
     FAMILIES,
     FAULTS,
     FAULTS_OF_ACCUMULATION,
+    FAULTS_OF_COMPRESSION,
     FAULTS_OF_DROPOUT,
     FAULTS_OF_EXCHANGE,
     FAULTS_OF_FP16,
@@ -14,7 +15,6 @@ from gate.faults import (
     FAULTS_OF_PLAIN_SGD,
     IGNORED_PRECISION,
     IN_BF16,
-    OBSERVED,
 )
 from howmanygpus.gate import allowances, task
 from howmanygpus.gate.coverage import ASPECTS
@@ -100,8 +100,9 @@ Each is planted in one strategy of every family, on two devices of a CPU.
 {faults}
 
 `fp32, bf16`: the fault is planted in both precisions. MXNet and Chainer have no bf16. Faults of adamw and of plain sgd
-are planted in tasks with these optimizers. Horovod's backends for PyTorch,
-TensorFlow and Keras are also shown gradients that are not averaged and gradients that are summed. The faults of labels
+are planted in tasks with these optimizers. Horovod's backends for PyTorch, TensorFlow and Keras are also shown
+gradients that are not averaged, that are summed, and that are exchanged in float16 without saying so, and compression
+by fp16 that exchanges float32. The faults of labels
 are planted in the task whose images have any number of labels, those of dropout in a short `alexnet`, and those of the
 batches of a step in a task that accumulates several of them. A test also compares every framework's steps on three
 batches with its own steps on one batch of three times the size, in a network without BatchNorm.
@@ -112,8 +113,9 @@ def describe_precisions(family: str, fault: str) -> str:
     if fault in IGNORED_PRECISION:
         return "bf16" if FAMILIES[family].has_bf16 else ""
     if fault == EXCHANGED:
-        precisions = ["fp32"] * (family in OBSERVED) + ["bf16"] * FAMILIES[family].has_bf16
-        return ", ".join(precisions)
+        return "fp32, bf16" if FAMILIES[family].has_bf16 else "fp32"
+    if fault in FAULTS_OF_COMPRESSION:
+        return "fp32, bf16" if family == "torch" else ""
     if fault in FAULTS_OF_EXCHANGE:
         return "bf16" if FAMILIES[family].has_bf16 else ""
     if fault in FAULTS_OF_FP16:
@@ -137,7 +139,7 @@ def describe_aspects() -> list[tuple[str, str, str]]:
 
 
 def render() -> str:
-    every = IN_FP32 | IGNORED_PRECISION | FAULTS_OF_EXCHANGE | FAULTS_OF_FP16
+    every = IN_FP32 | IGNORED_PRECISION | FAULTS_OF_EXCHANGE | FAULTS_OF_COMPRESSION | FAULTS_OF_FP16
     checks, faults = [], []
     settings = [f"| {name} | {kind} | {how} |" for name, kind, how in [*describe_aspects(), *describe_gating()]]
     for check, meaning in CHECKS.items():

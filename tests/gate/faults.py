@@ -103,8 +103,15 @@ FAULTS_OF_EXCHANGE = {
     "exchanged_in_float16": Fault("exchange", "gradients are exchanged in float16 without saying so"),
 }
 """Planted in bf16, in every family that has it."""
-EXCHANGED, OBSERVED = "exchanged_in_float16", ("torch", "keras", "flax", "gluon")
-"""The fault that is planted in fp32 too, and the families in which it is."""
+EXCHANGED = "exchanged_in_float16"
+"""The fault that is planted in fp32 too, in every family."""
+FAULTS_OF_COMPRESSION = {
+    "fp16_not_compressed": Fault("exchange", "compression by fp16 exchanges float32"),
+    "powersgd_of_full_gradients": Fault("exchange", "PowerSGD exchanges whole gradients, in a thread of its own"),
+    "powersgd_of_rank_1": Fault("exchange", "PowerSGD of rank 2 exchanges factors of rank 1"),
+    "powersgd_without_memory": Fault("exchange", "PowerSGD forgets the errors of its approximations"),
+}
+"""Planted in pytorch_ddp, in fp32 and bf16, with the compression that each begins with."""
 IN_BF16 = ("zero", "flipped", "tripled")
 """Planted again in bf16, in every family that has it."""
 NONE = "none"

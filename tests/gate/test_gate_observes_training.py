@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import pytest
 from safetensors.numpy import load_file
@@ -9,6 +10,8 @@ from safetensors.numpy import load_file
 from gate.cells import DEEP, NETWORKS, SMALL, count_devices
 from gate.faults import FAMILIES
 from gate.observing import names_of
+from howmanygpus.gate.coverage import describe_gaps
+from howmanygpus.gate.judge import judge
 from howmanygpus.gate.task import WEIGHTS
 from howmanygpus.registry import FRAMEWORKS
 from measure.launching import BY_MPI
@@ -45,6 +48,20 @@ def test_a_training_step_shows_its_formats_and_what_it_exchanges(framework, num_
             assert numbers["exchanged"] == {"float32": total} or (num_devices == 1 and not numbers["exchanged"])
 
 
+def test_an_exchange_that_cannot_be_observed_is_not_judged(gate, tmp_path):
+    """DataParallel's cannot. On CPUs it uses one device, so that what DistributedDataParallel did stands for it."""
+    seen = gate.observe(names_of("pytorch_ddp"), "pytorch-cpu", {"fp32": SMALL}, 2) / "fp32"
+    folder = shutil.copytree(seen, tmp_path / "seen")
+    verdict = judge({(2, 1): folder}, gate.task(SMALL))
+    assert verdict["status"] == "passed" and "exchange" not in describe_gaps(verdict)
+    for path in folder.glob("*.rank*.json"):
+        facts = json.loads(path.read_text())
+        facts["numbers"]["exchanged"] = None
+        path.write_text(json.dumps(facts))
+    verdict = judge({(2, 1): folder}, gate.task(SMALL))
+    assert verdict["status"] == "passed" and "exchange" in describe_gaps(verdict)
+
+
 @pytest.mark.parametrize("framework", ["pytorch_ddp", "jax_sharding", "tensorflow_mirrored"])
 def test_attention_computes_its_products_in_the_precision(framework, gate):
     """Its backward pass also takes sums that are always in float32, and that are no operands of a product."""
@@ -63,7 +80,7 @@ def test_a_compression_shows_in_what_is_exchanged(framework, gate):
         assert numbers["exchanged"] == {"float16": count_bytes(gate.task(cell)) // 2}
 
 
-@pytest.mark.parametrize("family", ["keras", "flax", "gluon"])
+@pytest.mark.parametrize("family", ["keras", "flax", "gluon", "chainer"])
 def test_formats_of_the_training_alone_and_of_the_exchange_are_seen(family, faulty_gate):
     planted = FAMILIES[family]
     names = {"framework": planted.strategy, "family": family, "strategy": "planted", "launcher": planted.launcher}
@@ -72,9 +89,9 @@ def test_formats_of_the_training_alone_and_of_the_exchange_are_seen(family, faul
     listed = ",".join(f"{fault}:sgd:{cell}" for fault, cell in faults)
     folder = faulty_gate.observe(names, planted.environment, cells, 2, PLANTED_FAULTS=listed)
     for fault, cell in faults:
-        ((numbers, _),) = read_numbers(folder / cell / fault)
+        numbers, num_processes = read_numbers(folder / cell / fault)[-1]
         formats, exchanged = numbers["formats"], numbers["exchanged"]
-        total = 2 * count_bytes(faulty_gate.task(CELLS[cell]))
+        total = 2 * count_bytes(faulty_gate.task(CELLS[cell])) // num_processes
         assert exchanged == ({"float16": total // 2} if fault == "exchanged_in_float16" else {"float32": total})
         if fault == "backward_in_float32":
             assert "float32" in formats["backward"] and "bfloat16" in formats["activations"]

@@ -12,6 +12,7 @@ from gate.faults import (
     FAMILIES,
     FAULTS,
     FAULTS_OF_ACCUMULATION,
+    FAULTS_OF_COMPRESSION,
     FAULTS_OF_DROPOUT,
     FAULTS_OF_EXCHANGE,
     FAULTS_OF_FP16,
@@ -23,11 +24,17 @@ from gate.faults import (
     IGNORED_PRECISION,
     IN_BF16,
     NONE,
-    OBSERVED,
 )
 from howmanygpus.gate.judge import judge
 
-FAULTS_OF_HOROVOD = {"gradients_not_averaged": "averaging", "gradients_summed": "averaging", NONE: ""}
+FAULTS_OF_HOROVOD = {"gradients_not_averaged": "exchange", "gradients_summed": "averaging"}
+FAULTS_OF_HOROVOD |= {EXCHANGED: "exchange", "fp16_not_compressed": "exchange", NONE: ""}
+COMPRESSED = {
+    "fp16": SMALL | {"gradient_compression": "fp16"},
+    "powersgd": SMALL | {"gradient_compression": "powersgd", "powersgd_rank": 2},
+}
+COMPRESSED |= {f"{name}_bf16": cell | {"precision": "bf16"} for name, cell in COMPRESSED.items()}
+"""The cells with compressed gradients."""
 OPTIMIZERS = {
     "adamw": (DEEP | {"variation": FORMS["small_adamw"]["variation"]}, FAULTS_OF_OPTIMIZERS),
     "plain": (DEEP | {"variation": FORMS["small_plain"]["variation"]}, FAULTS_OF_PLAIN_SGD),
@@ -67,7 +74,7 @@ def see_faults(faulty_gate):
         faults += [f"{name}:{fault.optimizer}:{HALVES}" for name, fault in FAULTS_OF_ACCUMULATION.items()]
         faults += [f"{fault}:own:{name}" for name, (_, planted_here) in OPTIMIZERS.items() for fault in planted_here]
         faults += [f"{name}:sgd:fp32" for name in FAULTS_OF_NUMBERS]
-        faults += [f"{EXCHANGED}:sgd:fp32"] if family in OBSERVED else []
+        faults += [f"{EXCHANGED}:sgd:fp32"]
         cells = dict(IN_FP32)
         if planted.has_bf16:
             cells["bf16"] = IN_HALVES["bf16"]
@@ -131,7 +138,7 @@ def test_other_formats_of_the_training_and_of_the_exchange_are_caught_in_bf16(
         assert "noise" in failed_checks(verdict)
 
 
-@pytest.mark.parametrize("family", OBSERVED)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_another_format_of_the_exchange_is_caught_in_fp32(family, see_faults, faulty_gate, tmp_path):
     verdict = judge_fault(see_faults(family) / "fp32", EXCHANGED, faulty_gate.task(DEEP), tmp_path)
     assert FAULTS_OF_EXCHANGE[EXCHANGED].check in failed_checks(verdict)
@@ -209,11 +216,30 @@ def test_a_family_passes_after_its_faults(family, see_faults, faulty_gate, tmp_p
 def test_horovod_that_does_not_average_is_caught(backend, fault, faulty_gate, tmp_path):
     family, environment = FAULTY_HOROVOD[backend]
     names = {"framework": backend, "family": family, "strategy": backend, "launcher": "horovodrun"}
-    faults = ",".join([*(f"{name}:sgd:all" for name in FAULTS_OF_HOROVOD if name != NONE), EVERYTHING])
-    seen = faulty_gate.observe(names, environment, {"small": SMALL}, 2, PLANTED_FAULTS=faults) / "small"
-    verdict = judge_fault(seen, fault, faulty_gate.task(SMALL), tmp_path)
-    assert verdict["reason"].partition(" ")[0] == FAULTS_OF_HOROVOD[fault]
-    assert verdict["status"] == ("passed" if fault == NONE else "failed")
+    cells = {"small": SMALL, "fp16": COMPRESSED["fp16"]}
+    cell_of = dict.fromkeys(FAULTS_OF_HOROVOD, "small") | {"fp16_not_compressed": "fp16"}
+    faults = ",".join([*(f"{name}:sgd:{cell}" for name, cell in cell_of.items() if name != NONE), EVERYTHING])
+    seen = faulty_gate.observe(names, environment, cells, 2, PLANTED_FAULTS=faults)
+    for cell in cells if fault == NONE else [cell_of[fault]]:
+        verdict = judge_fault(seen / cell, fault, faulty_gate.task(cells[cell]), tmp_path / cell)
+        assert verdict["reason"].partition(" ")[0] == FAULTS_OF_HOROVOD[fault]
+        assert verdict["status"] == ("passed" if fault == NONE else "failed")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("fault", [*FAULTS_OF_COMPRESSION, NONE])
+def test_a_compression_that_does_something_else_is_caught(fault, precision, faulty_gate, tmp_path):
+    planted, cells = FAMILIES["torch"], {}
+    names = {"framework": planted.strategy, "family": "torch", "strategy": "planted", "launcher": planted.launcher}
+    for name in FAULTS_OF_COMPRESSION:
+        compression = name.partition("_")[0]
+        cells |= {f"{name}:sgd:{cell}": cell for cell in COMPRESSED if cell.partition("_")[0] == compression}
+    faults = ",".join([*cells, EVERYTHING])
+    seen = faulty_gate.observe(names, planted.environment, COMPRESSED, 2, PLANTED_FAULTS=faults)
+    for cell, described in COMPRESSED.items():
+        if cell.endswith("bf16") == (precision == "bf16") and f"{fault}:sgd:{cell}" in [*cells, f"{NONE}:sgd:{cell}"]:
+            verdict = judge_fault(seen / cell, fault, faulty_gate.task(described), tmp_path / cell)
+            assert failed_checks(verdict) == (set() if fault == NONE else {"exchange"})
 
 
 def test_reduced_precision_requires_the_verdict_in_fp32(see_faults, faulty_gate, tmp_path):

@@ -27,7 +27,7 @@ CHECKS = {
     "the forward and the backward pass of a training step) that a framework keeps or computes in another format than "
     "the precision says, observed in a step",
     "exchange": "on several devices: processes that exchange gradients in another format or in other numbers of bytes "
-    "than the compression says, observed in a step",
+    "than the compression says, or PowerSGD that forgets the errors of earlier steps, observed in a step",
     "evaluation": "logits with running statistics drawn at random, before training",
     "noise": "in reduced precision: the least difference of these logits and of the first gradient that it must leave, "
     "over the difference that it left; above 1 the framework computed in more digits than it says",

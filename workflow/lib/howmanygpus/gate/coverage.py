@@ -39,10 +39,16 @@ ASPECTS = (
         "a verdict on three devices, or on two, stands for them; three show a mean of means, but no limit above three",
     ),
     Aspect("several devices on each of several nodes", (), "a verdict on two nodes with one device each stands for it"),
+    Aspect(
+        "what nn.DataParallel exchanges",
+        (),
+        "not observed: it adds gradients inside PyTorch's copies between GPUs, and on CPUs it uses one device",
+    ),
     Aspect("more nodes than two", (), "a verdict on two nodes stands for them"),
 )
 """Aspects of the work that no setting names."""
 ONLY_IN = {
+    "exchange": "only on several devices, and not of nn.DataParallel",
     "noise": "only in reduced precision",
     "skipped": "only in fp16",
     "statistics": "only with running statistics that can be compared",

@@ -10,6 +10,7 @@ running statistics and the evaluations that use them if every device normalises 
 """
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,7 @@ from howmanygpus.gate.task import (
     has_noise,
     has_skipped_step,
 )
+from howmanygpus.measure.frameworks.number_formats import count_factors
 from howmanygpus.measure.input.batches import TrainingBatches
 from howmanygpus.measure.input.prepared import open_data
 from howmanygpus.measure.loop.targets import read_targets
@@ -48,12 +50,13 @@ from howmanygpus.measure.spec import RunSpec
 
 COMPUTED_IN = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 """Format of the results of products, by precision. TF32 rounds their operands alone."""
+EXCHANGED = {"none": "float32", "fp16": "float16", "powersgd": "float32"}
+"""Format in which gradients are exchanged, by compression."""
+MIN_REMEMBERED = 0.01
+"""Least part of earlier steps in PowerSGD's gradients, see NumberFormats.remembered.
 
-
-EXCHANGED = {"none": ("float32", False), "fp16": ("float16", False), "powersgd": ("float32", True)}
-"""Format in which gradients are exchanged by compression, and whether their bytes are a limit that is not reached.
-
-Of what PowerSGD exchanges, the factors pass through threads that the gate does not see.
+Measured on CPUs, in convolutions and a dense layer with ranks from 1 to 4: 0.47 to 0.99, and without memory 1.3e-6
+at most.
 """
 
 
@@ -205,26 +208,23 @@ class Comparison:
         return self.allowed["sgd"].compute_gradient_noise()
 
     def _check_exchange(self) -> None:
-        """Check the formats and the bytes of the gradients that each process's devices exchange in a step."""
-        spec = self.specs["sgd"]
-        if self.num_devices == 1:
+        """Check the formats and the bytes of the gradients that each process's devices exchange in a step.
+
+        There is no such check if a framework's exchange cannot be observed.
+        """
+        facts = [(optimizer, fact) for optimizer, seen in self.seen.items() for fact in seen.facts]
+        if self.num_devices == 1 or any(fact["numbers"]["exchanged"] is None for _, fact in facts):
             return
-        count = sum(array.size for name, array in self.task_weights.items() if is_trainable(name))
-        wrong = []
-        for optimizer, seen in self.seen.items():
-            for fact in seen.facts:
-                found, devices = fact["numbers"]["exchanged"], self.num_devices // fact["num_processes"]
-                if found is None:
-                    continue
-                expected, is_limit = EXCHANGED[spec.gradient_compression]
-                num_bytes = count * devices * np.dtype(expected).itemsize
-                is_right = [*found] == [expected] and (found[expected] < num_bytes or not is_limit)
-                if spec.model_file is None and not is_limit:
-                    is_right = found == {expected: num_bytes}
-                if not is_right:
-                    said = ", ".join(f"{size} bytes in {name}" for name, size in found.items()) or "nothing"
-                    bound = "less than " if is_limit else ""
-                    wrong.append(f"{optimizer}: {said} and not {bound}{num_bytes} in {expected}")
+        expected, wrong = EXCHANGED[self.specs["sgd"].gradient_compression], []
+        count = count_exchanged(self.task_weights, self.specs["sgd"])
+        for optimizer, fact in facts:
+            found, remembered = fact["numbers"]["exchanged"], fact["numbers"]["remembered"]
+            num_bytes = count * np.dtype(expected).itemsize * self.num_devices // fact["num_processes"]
+            if found != {expected: num_bytes}:
+                said = ", ".join(f"{size} bytes in {name}" for name, size in found.items()) or "nothing"
+                wrong.append(f"{optimizer}: {said} and not {num_bytes} in {expected}")
+            if remembered is not None and remembered < MIN_REMEMBERED:
+                wrong.append(f"{optimizer}: no errors of earlier steps in the gradients")
         distinct = list(dict.fromkeys(wrong))
         self._add("exchange", len(distinct), 0, "; ".join(distinct[:3]))
 
@@ -336,6 +336,17 @@ class Comparison:
                 other = select(arrays, "final")
                 differing += [n for n in first if is_trainable(n) and has_drifted(other[n], first[n])]
         self._add("replicas", len(differing), 0, ", ".join(differing[:3]))
+
+
+def count_exchanged(weights: dict[str, np.ndarray], spec: RunSpec) -> int:
+    """Return the number of elements that a device exchanges in a step."""
+    arrays = [array for name, array in weights.items() if is_trainable(name)]
+    if spec.gradient_compression != "powersgd":
+        return sum(array.size for array in arrays)
+    # PyTorch's matrices have a row for each output, the last axis of a canonical kernel. Tokens have three axes.
+    rows = [array.shape[0 if array.ndim == 3 else -1] for array in arrays]
+    shapes = [(count, array.size // count) for count, array in zip(rows, arrays, strict=True)]
+    return sum(count_factors(*shape, spec.powersgd_rank) or math.prod(shape) for shape in shapes)
 
 
 def count_wrong_images(seen: Observation) -> int:

@@ -207,6 +207,7 @@ def describe_numbers(
         "formats": {kind: sorted(names) for kind, names in formats.items()},
         "coarse": coarse,
         "exchanged": numbers.exchanged,
+        "remembered": numbers.remembered,
     }
 
 

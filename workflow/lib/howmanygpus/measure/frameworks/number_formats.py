@@ -17,7 +17,9 @@ class NumberFormats:
 
     activations: formats in which products (convolutions, matrix products) are computed in the forward pass of a
     training step. backward: the same in its backward pass. exchanged: bytes that this process's devices give to the
-    collectives of the step's gradients, by format, added over the devices; None if it cannot be observed.
+    collectives of the step's gradients, by format, added over the devices; None if it cannot be observed. remembered:
+    with PowerSGD, the norm of what the applied gradients have of earlier steps over that of what they leave out of this
+    step; None if they leave nothing out.
     kept: arrays by kind (`weights`, `statistics`, `moments`) and name. formats: those of the arrays by
     kind, in the framework itself.
     """
@@ -25,6 +27,7 @@ class NumberFormats:
     activations: set[str] = field(default_factory=set)
     backward: set[str] = field(default_factory=set)
     exchanged: dict[str, int] | None = field(default_factory=dict)
+    remembered: float | None = None
     kept: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
     formats: dict[str, set[str]] = field(default_factory=dict)
 
@@ -35,3 +38,12 @@ class NumberFormats:
     def exchange(self, dtype: str, num_bytes: int) -> None:
         assert self.exchanged is not None
         self.exchanged[dtype] = self.exchanged.get(dtype, 0) + num_bytes
+
+
+def count_factors(rows: int, columns: int, rank: int) -> int | None:
+    """Return the number of elements of the two factors of a matrix that PowerSGD exchanges; None if it is not worth it.
+
+    They must have less than half of its elements, by `min_compression_rate` of PyTorch's PowerSGDState.
+    """
+    count = (rows + columns) * min(rows, columns, rank)
+    return count if 2 * count < rows * columns else None

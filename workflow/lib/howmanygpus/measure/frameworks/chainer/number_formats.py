@@ -36,24 +36,52 @@ class NoteFormats(chainer.FunctionHook):
 
 def begin(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> Callable[[], NumberFormats]:
     """Begin to observe the next step, and return the function that ends it. See measure.frameworks.number_formats."""
-    numbers, communicator = NumberFormats(), backend.communicator
-    hook, usual = NoteFormats(numbers), communicator.multi_node_mean_grad
-
-    def exchange(model: chainer.Link, *arguments: Any) -> Any:
-        for _, parameter in model.namedparams():
-            if parameter.grad is not None:
-                dtype = np.dtype(getattr(communicator, "allreduce_grad_dtype", None) or parameter.grad.dtype)
-                numbers.exchange(dtype.name, parameter.grad.size * dtype.itemsize)
-        return usual(model, *arguments)
-
-    communicator.multi_node_mean_grad = exchange
+    numbers = NumberFormats()
+    hook = NoteFormats(numbers)
+    end_exchange = observe_exchange(backend.communicator, numbers)
     hook.__enter__()
 
     def end() -> NumberFormats:
         hook.__exit__(None, None, None)
-        communicator.multi_node_mean_grad = usual
+        end_exchange()
         add_kept(numbers, backend.network.model)
         return numbers
+
+    return end
+
+
+def observe_exchange(communicator: Any, numbers: NumberFormats) -> Callable[[], None]:
+    """Record the arrays whose mean a communicator computes while it averages gradients. Return what ends this.
+
+    Synchronised BatchNorm uses the same functions at other times.
+    """
+    names = ("multi_node_mean_grad", "_multi_node_mean", "_multi_node_mean_nccl")
+    usual = {name: getattr(communicator, name) for name in names if hasattr(communicator, name)}
+    averaging = False
+
+    def average_gradients(*arguments: Any) -> Any:
+        nonlocal averaging
+        averaging = True
+        usual["multi_node_mean_grad"](*arguments)
+        averaging = False
+
+    def average(sent: Any, received: Any) -> Any:
+        if averaging:
+            numbers.exchange(received.dtype.name, received.nbytes)
+        return usual["_multi_node_mean"](sent, received)
+
+    def average_by_nccl(sent: Any, received: Any, count: int, dtype: Any, *stream: Any) -> Any:
+        if averaging:
+            numbers.exchange(np.dtype(dtype).name, count * np.dtype(dtype).itemsize)
+        return usual["_multi_node_mean_nccl"](sent, received, count, dtype, *stream)
+
+    recording = dict(zip(names, (average_gradients, average, average_by_nccl), strict=True))
+    for name in usual:
+        setattr(communicator, name, recording[name])
+
+    def end() -> None:
+        for name in usual:
+            setattr(communicator, name, usual[name])
 
     return end
 
