@@ -18,7 +18,7 @@ from howmanygpus.invocation import executor as module
 from howmanygpus.invocation.executor import Executor, adopt, check_fits, forget_requests
 from howmanygpus.invocation.failing import NOT_STARTED
 from howmanygpus.invocation.job_states import Watch
-from howmanygpus.invocation.refusals import find_refusal
+from howmanygpus.invocation.refusals import find_patience_s, find_refusal, may_be_late
 from howmanygpus.site import slurm
 from howmanygpus.site.jobs import invocations
 
@@ -216,6 +216,56 @@ def test_a_refusal_quotes_sbatch_in_one_line():
     )
 
 
+FAILED = "sbatch: error: Batch job submission failed: "
+
+
+def quote(*lines: str) -> str:
+    """Return the plugin's message about an sbatch that has printed some lines, in a folder with a misleading name."""
+    return MESSAGE.replace(f"{SAID}\n", "\n".join(lines)).replace(
+        "'it'", "--chdir '/temporarily unavailable/Timed out'"
+    )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("sbatch: error: Jobs need a budget.", "sbatch: error: See the pages.", f"{FAILED}Unspecified error"),
+        ("sbatch: error: Temporary disk is required", f"{FAILED}Requested node configuration is not available"),
+        ("sbatch: error: Authentication by a second factor is due", f"{FAILED}Unspecified error"),
+        ("sbatch: error: no, use 'gpu'.", "sbatch: error: Now.", f"{FAILED}Unspecified error"),
+        ("sbatch: error: cli_filter plugin terminated with error",),
+        (f"{FAILED}Invalid qos specification",),
+    ],
+)
+def test_a_final_refusal_is_not_tried_again(lines):
+    assert find_patience_s(quote(*lines), has_jobs=True) == 0 and not may_be_late(quote(*lines))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (f"{FAILED}Unable to contact slurm controller (connect failure)",),
+        ("sbatch: error: Munge encode failed: Failed to access socket", f"{FAILED}Unspecified error"),
+        ("sbatch: You have 100 hours left", f"{FAILED}Socket timed out on send/recv operation"),
+        (f"{FAILED}Resource temporarily unavailable",),
+        (f"{FAILED}Protocol authentication error",),
+        (f"{FAILED}Slurm backup controller in standby mode",),
+    ],
+)
+def test_a_controller_that_is_away_is_waited_for(lines):
+    assert find_patience_s(quote(*lines), has_jobs=False) >= 600
+
+
+@pytest.mark.parametrize("lines", [(f"{FAILED}Unspecified error",), ("sbatch: something new",)])
+def test_an_unexplained_refusal_is_tried_again_for_a_short_time(lines):
+    assert 0 < find_patience_s(quote(*lines), has_jobs=True) < 60
+
+
+def test_a_limit_of_submitted_jobs_is_waited_for_while_other_jobs_go_on():
+    lines = ("sbatch: error: AssocMaxSubmitJobLimit", f"{FAILED}Job violates accounting/QOS policy")
+    assert find_patience_s(quote(*lines), has_jobs=True) == float("inf")
+
+
 @pytest.fixture
 def refused(tmp_path, monkeypatch):
     """A job with a log, what Snakemake hears of its refusal, and what the user does."""
@@ -225,6 +275,7 @@ def refused(tmp_path, monkeypatch):
     monkeypatch.setattr(plugin.Executor, report.__name__, lambda self, job_info, msg: heard.append(msg))
     (tmp_path / "log").write_text(NOT_STARTED)
     job = SimpleNamespace(rule=SimpleNamespace(name="other"), log=["log"], is_group=lambda: False)
+    vars(job).update(attempt=1, restart_times=2)
     executor = make_executor(logger=SimpleNamespace(error=told.append, warning=told.append), _told_at=0.0)
     return SimpleNamespace(
         job=job, heard=heard, told=told, run=executor.run_job, report=executor._report_job_error_threadsafe
@@ -243,6 +294,20 @@ def test_a_repeated_refusal_is_told_once_and_another_one_again(refused, tmp_path
         refused.report(SimpleNamespace(job=refused.job), message)
     assert [words.rpartition(" ")[2] for words in refused.told] == ["account", "partition"]
     assert (tmp_path / "log").read_text().endswith("Invalid partition\n")
+
+
+@pytest.mark.parametrize(("message", "attempt"), [(MESSAGE, 3), ("Job submission failed with exception: x", 1)])
+def test_a_final_refusal_uses_up_the_retries(refused, monkeypatch, message, attempt):
+    """The plugin's own exceptions may be of another kind the next time."""
+    monkeypatch.setattr(
+        plugin.Executor,
+        "run_job",
+        lambda self, job: self._report_job_error_threadsafe(SimpleNamespace(job=job), message),
+    )
+    for name in ("take_over", "find_outdated"):
+        monkeypatch.setattr(module, name, lambda job: None)
+    refused.run(refused.job)
+    assert refused.job.attempt == attempt
 
 
 def test_a_submission_that_was_refused_after_a_silence_has_no_double(refused, monkeypatch):

@@ -48,7 +48,7 @@ from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 from howmanygpus.invocation.attempts import record_refusal, record_unstarted
 from howmanygpus.invocation.failing import describe_run, has_started, list_logs, name_run, read_last_line
 from howmanygpus.invocation.job_states import Watch, has_failed
-from howmanygpus.invocation.refusals import find_patience_s, find_refusal, may_be_late
+from howmanygpus.invocation.refusals import find_patience_s, find_refusal, is_final, may_be_late
 from howmanygpus.invocation.submitted_jobs import SubmittedJob, find_outdated, take_over, write_note
 from howmanygpus.invocation.versions import REMEDY, find_misfit
 from howmanygpus.site import slurm
@@ -167,8 +167,11 @@ class Executor(plugin.Executor):
             if time.monotonic() - since < find_patience_s(msg, has_jobs):
                 _submission.refusal = msg
                 return
+            if is_final(msg):
+                # SLURM would give the same answer to Snakemake's retries.
+                job_info.job.attempt = max(job_info.job.attempt, job_info.job.restart_times + 1)
         reason = find_refusal(msg)
-        # With retries, SLURM gives the same answer again.
+        # With retries, SLURM may give the same answer again.
         if (told := (str(job_info.job.log), f"{name_run(job_info.job) or job_info.job}: {reason}")) not in self._told:
             self._told.add(told)
             self.logger.error(told[1])
