@@ -16,7 +16,7 @@ from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 from hanging import HANG_S
 from howmanygpus.invocation import executor as module
 from howmanygpus.invocation.executor import Executor, adopt, check_fits, forget_requests
-from howmanygpus.invocation.failing import NOT_STARTED
+from howmanygpus.invocation.failing import NOT_STARTED, read_last_line
 from howmanygpus.invocation.job_states import Watch
 from howmanygpus.invocation.refusals import find_patience_s, find_refusal, may_be_late
 from howmanygpus.site import slurm
@@ -123,6 +123,39 @@ def test_a_preempted_job_is_waited_for_if_it_starts_again(monkeypatch, tmp_path,
     assert answer("1|PREEMPTED\n2|RUNNING\n3|RUNNING", monkeypatch, tmp_path)[1] == expected
 
 
+@pytest.mark.parametrize(
+    ("changes", "attempt"),
+    [
+        ({"preempted_at": 20.0}, 0),
+        ({"preempted_at": 20.0, "may_requeue": False}, 1),
+        ({"preempted_at": 5.0}, 1),
+        ({}, 1),
+    ],
+    ids=["in the grace time", "not to be requeued", "preempted at an earlier start", "failed"],
+)
+def test_a_failure_in_the_grace_time_of_a_preemption_uses_up_no_retry(monkeypatch, changes, attempt):
+    job = slurm.Job("1", "FAILED", started_at=10.0, ended_at=30.0, **changes)
+    monkeypatch.setattr(slurm, "find_job", lambda job_id: job)
+
+    async def read_states(ids):
+        return {"1": "FAILED"}
+
+    failed = []
+    executor = make_executor(
+        _watch=SimpleNamespace(read_states=read_states),
+        _next_seconds_between_status_checks=20,
+        report_job_error=lambda job_info, **_: failed.append(job_info.job.attempt),
+    )
+    job_info = SimpleNamespace(external_jobid="1", aux={}, job=SimpleNamespace(attempt=1))
+
+    async def check():
+        async for _ in executor.check_active_jobs([job_info]):
+            pytest.fail("the job goes on")
+
+    asyncio.run(check())
+    assert failed == [attempt]
+
+
 @pytest.fixture
 def cancelled(monkeypatch) -> list:
     """Return the list of what is cancelled. Jobs 7 and 8 of the call wait in the queue, and 9 is of another one."""
@@ -221,9 +254,8 @@ FAILED = "sbatch: error: Batch job submission failed: "
 
 def quote(*lines: str) -> str:
     """Return the plugin's message about an sbatch that has printed some lines, in a folder with a misleading name."""
-    return MESSAGE.replace(f"{SAID}\n", "\n".join(lines)).replace(
-        "'it'", "--chdir '/temporarily unavailable/Timed out'"
-    )
+    folder = "--chdir '/temporarily unavailable/Timed out'"
+    return MESSAGE.replace(f"{SAID}\n", "\n".join(lines)).replace("'it'", folder)
 
 
 @pytest.mark.parametrize(
@@ -264,6 +296,31 @@ def test_an_unexplained_refusal_is_tried_again_for_a_short_time(lines):
 def test_a_limit_of_submitted_jobs_is_waited_for_while_other_jobs_go_on():
     lines = ("sbatch: error: AssocMaxSubmitJobLimit", f"{FAILED}Job violates accounting/QOS policy")
     assert find_patience_s(quote(*lines), has_jobs=True) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("own", "ending", "words"),
+    [
+        (
+            "Layout 1 of 2\n",
+            {"reason": "SLURM ended the job at its time limit"},
+            "SLURM ended the job at its time limit",
+        ),
+        ("GateError: it is wrong\n", {}, "GateError: it is wrong"),
+        (NOT_STARTED, {}, "job 7 ended before the step began: slurmstepd: error: no such folder"),
+        (NOT_STARTED, {"reason": "SLURM lost a node"}, "job 7 ended before the step began: SLURM lost a node"),
+    ],
+)
+def test_the_log_of_a_failed_step_ends_with_the_reason(tmp_path, monkeypatch, own, ending, words):
+    monkeypatch.setattr(module, "ask_for_end", lambda job_id: ending)
+    monkeypatch.setattr(plugin.Executor, "report_job_error", lambda self, job_info, msg, **more: None)
+    (tmp_path / "own.log").write_text(own)
+    (tmp_path / "7.log").write_text("Building DAG of jobs...\nslurmstepd: error: no such folder\n")
+    rule = SimpleNamespace(name="observe_parity")
+    job = SimpleNamespace(rule=rule, log=[str(tmp_path / "own.log")], is_group=lambda: False)
+    job_info = SimpleNamespace(job=job, external_jobid="7")
+    make_executor().report_job_error(job_info, msg="", aux_logs=[str(tmp_path / "7.log")])
+    assert read_last_line([tmp_path / "own.log"]) == words
 
 
 @pytest.fixture

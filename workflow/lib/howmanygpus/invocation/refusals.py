@@ -8,7 +8,7 @@ REASON = re.compile(r"submission failed: (.*)")
 """SLURM's reason in sbatch's last line. What a site's plugin says stands on lines before it."""
 ERROR = re.compile(r"^sbatch: error: (.*)", re.MULTILINE)
 UNSPECIFIED = "Unspecified error"
-"""SLURM's reason if a site's plugin gives none, and for some failures of a connection (SLURM_ERROR in slurm_errno.h)."""
+"""SLURM's reason if a site's plugin gives none, and for some lost connections (SLURM_ERROR in slurm_errno.h)."""
 TOO_MANY = re.compile(r"MaxSubmitJob|GrpSubmitJob")
 """SLURM's words for more jobs in the queue than a QOS or an association allows."""
 FEWER = "lower `jobs` in config.yaml of the profile: so many jobs are submitted at once"

@@ -92,6 +92,7 @@ class Job:
     [days-]hours:minutes:seconds. memory: its request. requested, allocated: devices and other resources. restarts: how
     often SLURM has put it into the queue again. may_requeue: whether SLURM may do so. eligible_at: when it could have
     started. started_at: for a waiting job, when SLURM expects it to start. ended_at: None until it has ended.
+    preempted_at: when SLURM last told it to make room, which only scontrol tells.
     """
 
     id: str
@@ -111,6 +112,12 @@ class Job:
     eligible_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None
+    preempted_at: float | None = None
+
+    @property
+    def failed_in_grace(self) -> bool:
+        """Whether the job failed in the grace time of a preemption, which SLURM does not count as preempted."""
+        return self.state == "FAILED" and (self.preempted_at or 0.0) >= (self.started_at or 0.0) > 0.0
 
     @property
     def is_alive(self) -> bool:
@@ -193,6 +200,7 @@ def find_job(job_id: str) -> Job | None:
             eligible_at=_to_seconds(told.get("EligibleTime", "")),
             started_at=_to_seconds(told.get("StartTime", "")),
             ended_at=_to_seconds(told.get("EndTime", "")),
+            preempted_at=_to_seconds(told.get("PreemptTime", "")),
         )
     )
 

@@ -9,11 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from howmanygpus.measure.host.slurm import find_out_of_memory
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.site.slurm import Job, SlurmError, look_up
 
-OUT_OF_HOST_MEMORY = re.compile("^s(?:run|lurm).*(?:exceeded memory limit|oom-kill|Out Of Memory)", re.IGNORECASE)
-"""What slurmstepd prints when it, or the kernel for it, has killed processes that took too much memory."""
 STATES = {
     "TIMEOUT": ("time_limit", "SLURM ended the job at its time limit of {job.time_limit}"),
     "DEADLINE": ("time_limit", "SLURM ended the job at its deadline"),
@@ -55,9 +54,10 @@ class Failure:
 
 def explain_job(job: Job | None) -> dict:
     """Return status and reason of a run, from its job; empty for a job that SLURM does not know or did not end."""
-    if job is None or job.state not in STATES:
+    state = "PREEMPTED" if job and job.failed_in_grace else job and job.state
+    if job is None or state not in STATES:
         return {}
-    status, reason = STATES[job.state]
+    status, reason = STATES[state]
     return {"status": status, "reason": f"{reason.format(job=job, memory=job.memory or 'memory')} (job {job.id})"}
 
 
@@ -89,10 +89,9 @@ def read_crash(attempt: AttemptFolder, exit_status: int) -> dict:
     Processes that lose their connection to a failed one fail later, with errors about that. A process that a library
     aborts has no traceback. If there is no message at all, the reason is the exit status.
     """
+    if words := find_out_of_memory(attempt.said):
+        return {"status": "host_out_of_memory", "reason": words}
     said = attempt.said.read_text(encoding="utf-8", errors="replace") if attempt.said.exists() else ""
-    for line in said.splitlines():
-        if OUT_OF_HOST_MEMORY.search(line):
-            return {"status": "host_out_of_memory", "reason": line.strip()}
     written = [path for path in attempt.path.glob("error.rank*.txt") if path.stat().st_size]
     first = read_first_failure(said)
     if first and attempt.error_of(first.rank) not in written:
