@@ -127,6 +127,28 @@ def test_an_unsuitable_value_is_refused_with_place_and_remedy(tmp_path, given, w
     assert words in message
 
 
+@pytest.mark.parametrize(
+    ("limits", "given", "remedy"),
+    [
+        ("MaxCPUsPerNode=3", {}, "8 for each of 4 devices is 32 cores"),
+        ("MaxMemPerNode=3", {}, "30000 for each of 4 devices is 120000 MB"),
+        ("MaxTime=00:05:00", {"changes": {"time_limit_min": 1}}, "allows a job; name another partition"),
+        (
+            "MaxTime=00:05:00",
+            {"changes": {"time_limit_min": 1, "parity": "required"}},
+            "after 5; name another partition",
+        ),
+    ],
+)
+def test_no_value_is_to_be_lowered_to_nothing(tmp_path, scontrol, limits, given, remedy):
+    name = limits.partition("=")[0]
+    lines = [" ".join(word for word in line.split() if not word.startswith(name)) for line in PARTITIONS.splitlines()]
+    (scontrol / "partition").write_text("".join(f"{line} {limits}\n" for line in lines))
+    messages = find(tmp_path, **given)
+    assert remedy in " ".join(messages) and "another partition" in messages[0]
+    assert not any("to 0" in message or "to -" in message for message in messages), messages
+
+
 def test_a_partition_whose_jobs_are_too_short_for_the_gate_is_refused(tmp_path, scontrol):
     (scontrol / "partition").write_text(PARTITIONS.replace("MaxTime=01:00:00", "MaxTime=00:30:00"))
     (message,) = find(tmp_path, changes={"time_limit_min": 20, "parity": "required"})

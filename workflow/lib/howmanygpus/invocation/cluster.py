@@ -87,28 +87,32 @@ def _check_shares(offer: Offer, device: Device, num_nodes: int, place: str) -> I
     }
     for key, (each, most, unit) in shares.items():
         if each * count > most:
+            lower = f"lower it to {most // count}" if most >= count else "lower `devices_per_node`"
             yield (
-                f"{place}.{key}: {each} for each of {count} devices is {each * count} {unit}, {has} {most}; lower it "
-                f"to {most // count}"
+                f"{place}.{key}: {each} for each of {count} devices is {each * count} {unit}, {has} {most}; {lower}, "
+                "or name another partition"
             )
 
 
 def _check_times(offer: Offer, studies: list[Study], machine: Machine, place: str) -> Iterator[str]:
     overhead_min, longest_min = machine.slurm["overhead_min"], offer.longest_job_min
     gate_min = resolve_limit_min(machine) + overhead_min
+    left_min = longest_min - overhead_min
     if gate_min > longest_min and any(study.config["parity"] != "off" for study in studies):
         yield (
             f"{place}.partition: a job of the parity gate takes up to {gate_min} minutes, and partition "
-            f"{offer.partition} ends jobs after {longest_min:.0f}; lower `slurm.gate_limit_min` of {machine.path} to "
-            f"{longest_min - overhead_min:.0f}, or name another partition"
+            f"{offer.partition} ends jobs after {longest_min:.0f}; "
+            + (f"lower `slurm.gate_limit_min` of {machine.path} to {left_min:.0f}, or " if left_min >= 1 else "")
+            + "name another partition"
         )
     for study in studies:
         limit_min = study.config["time_limit_min"]
         if limit_min + overhead_min > longest_min:
             yield (
                 f"{study.place}.time_limit_min: {limit_min} and the {overhead_min} of slurm.overhead_min exceed the "
-                f"{longest_min:.0f} minutes that partition {offer.partition} allows a job; lower it to "
-                f"{longest_min - overhead_min:.0f}, or name another partition or `qos` in {machine.path}"
+                f"{longest_min:.0f} minutes that partition {offer.partition} allows a job; "
+                + (f"lower it to {left_min:.0f}, or " if left_min >= 1 else "")
+                + f"name another partition or `qos` in {machine.path}"
             )
 
 

@@ -46,7 +46,7 @@ from howmanygpus.site import retrying
 from howmanygpus.site.concurrency import describe_concurrency, limit_measurements
 from howmanygpus.site.environments.cache import CacheError, check_cache
 from howmanygpus.site.jobs.completing import OlderResultsError, complete_attempts, refuse_older_results
-from howmanygpus.site.jobs.invocations import InUseError, announce, refuse_to_unlock
+from howmanygpus.site.jobs.invocations import InUseError, announce, refuse_folder_of_another, refuse_to_unlock
 from howmanygpus.site.jobs.ledger import complete_and_list_jobs
 from howmanygpus.site.machine import Machine, read_machine, resolve_machine_file
 from howmanygpus.study.invalidation.pins import use_existing
@@ -130,6 +130,8 @@ class Invocation:
 
     def _plan(self, config: dict) -> tuple[Machine, Plan]:
         try:
+            if not self._is_job:
+                refuse_folder_of_another()
             refuse_to_unlock(sys.argv)
             refuse_older_results()
             if not self._is_job:
