@@ -26,7 +26,7 @@ from howmanygpus.invocation import (
     versions,
     waiting,
 )
-from howmanygpus.invocation.cluster import find_misfits
+from howmanygpus.invocation.cluster import find_closures, find_misfits
 from howmanygpus.invocation.disk import find_lack_of_space, list_folders, list_full_disks
 from howmanygpus.invocation.dry_run.printing import summarize_dry_run
 from howmanygpus.invocation.failing import Failures, write_quietly
@@ -174,7 +174,11 @@ class Invocation:
         plan = self.plan
         self._shortages = plan.find_shortages() + find_misfits(plan) + find_lack_of_space(plan)
         deployment = starting.warn_about_deployment(self._workflow.deployment_settings.deployment_method)
-        doubts = [*deployment, *plan.find_excesses(), *plan.find_doubts(), *plan.list_remarks()]
+        account, partition = (
+            starting.read_default(self._workflow, f"slurm_{what}") for what in ("account", "partition")
+        )
+        closed = find_closures(plan, account, partition)
+        doubts = [*deployment, *closed, *plan.find_excesses(), *plan.find_doubts(), *plan.list_remarks()]
         for warning in [*doubts, *self._shortages]:
             self._logger.warning(warning)
 

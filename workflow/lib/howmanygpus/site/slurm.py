@@ -130,8 +130,8 @@ class Partition:
     """A partition.
 
     time_limit: as for a job, or UNLIMITED. max_nodes, max_cores, max_memory_mb, max_memory_per_core_mb: infinity
-    without a limit; cores and memory are those of a node. is_up: whether it starts jobs. groups, accounts: those that
-    may use it; empty for all.
+    without a limit; cores and memory are those of a node. is_up: whether it starts jobs. groups, accounts, qos: those
+    that may use it; empty for all. denied_accounts, denied_qos: those that may not.
     """
 
     name: str
@@ -144,6 +144,9 @@ class Partition:
     is_up: bool = True
     groups: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
+    qos: tuple[str, ...] = ()
+    denied_accounts: tuple[str, ...] = ()
+    denied_qos: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,10 +165,15 @@ class Node:
 
 @dataclass(frozen=True)
 class Association:
-    """An account of this user. max_submitted: how many jobs may wait and run at a time; infinity without a limit."""
+    """An account of this user.
+
+    max_submitted: how many jobs may wait and run at a time; infinity without a limit. default_qos: of its jobs, if one
+    is set.
+    """
 
     account: str
     max_submitted: float
+    default_qos: str = ""
 
 
 def read_job_id() -> str | None:
@@ -285,6 +293,9 @@ def list_partitions() -> list[Partition]:
             is_up=told.get("State", "UP") == "UP" and told.get("RootOnly") != "YES",
             groups=_to_names(told.get("AllowGroups", "ALL")),
             accounts=_to_names(told.get("AllowAccounts", "ALL")),
+            qos=_to_names(told.get("AllowQos", "ALL")),
+            denied_accounts=_to_names(told.get("DenyAccounts", "")),
+            denied_qos=_to_names(told.get("DenyQos", "")),
         )
         for told in _show_all("partition", "PartitionName")
     ]
@@ -316,9 +327,9 @@ def read_configuration() -> dict[str, str]:
 def list_associations() -> list[Association]:
     """Return the accounts that this user may charge, as the accounting database knows them."""
     command = ["sacctmgr", "--noheader", "--parsable2", "show", "associations", f"user={getpass.getuser()}"]
-    lines = _call([*command, "format=Account,MaxSubmitJobs"]).splitlines()
-    told = [line.split("|") for line in lines if line.count("|") == 1]
-    return [Association(account, _to_number(most)) for account, most in told]
+    lines = _call([*command, "format=Account,MaxSubmitJobs,DefaultQOS"]).splitlines()
+    told = [line.split("|") for line in lines if line.count("|") in (1, 2)]
+    return [Association(account, _to_number(most), *qos) for account, most, *qos in told]
 
 
 def cancel(ids: Iterable[str], only_waiting: bool = False) -> None:
