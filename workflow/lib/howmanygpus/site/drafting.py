@@ -10,7 +10,7 @@ import socket
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
@@ -58,8 +58,11 @@ class Site:
     capability: str | None
 
     def may_use(self, partition: slurm.Partition) -> bool:
-        """Whether the partition starts jobs of this user, as far as groups, accounts and QOS are known."""
-        return partition.is_up and not explain_closure(partition, self.user)
+        """Whether the partition starts jobs of this user, as far as groups and accounts are known.
+
+        Jobs may name any QOS of the user.
+        """
+        return partition.is_up and not explain_closure(replace(partition, qos=(), denied_qos=()), self.user)
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,8 @@ def _draft_device(site: Site, gres: str, place: Place, places: list[Place]) -> I
     )
     if partition.accounts:
         words += f" Jobs there need one of the accounts {', '.join(partition.accounts)}."
+    if partition.qos:
+        words += f" Jobs there need one of the QOS {', '.join(partition.qos)} (`qos`)."
     if further := [str(each) for each in places if each is not place]:
         words += f" Other partitions with this device: {', '.join(further)}."
     yield from _remark(words, 2)
