@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import yaml
 
 from hanging import HANG_S
 from project import ROWS, study
@@ -49,6 +50,20 @@ def test_a_limit_of_a_qos_that_the_first_job_exceeds_is_named_while_it_waits(pro
     project.write_machine(qos="short")
     write_study(project)
     assert "QOSMaxGRESPerJob: the job asks for more, or less, than the account or QOS allows" in find_obstacle(project)
+
+
+def test_the_account_of_the_profile_is_checked_in_the_dry_run_and_charged_by_batch_scripts(project, cluster):
+    write_study(project)
+    profile = yaml.safe_load((project.folder / "profiles" / "slurm" / "config.yaml").read_text())
+    project.edit_profile(**{"default-resources": profile["default-resources"] | {"slurm_account": "tests"}})
+    cluster.run("scontrol", "update", "PartitionName=gpu", "AllowAccounts=other")
+    try:
+        output = project.snakemake("batch_scripts", "--dry-run", "--printshellcmds")
+    finally:
+        cluster.run("scontrol", "update", "PartitionName=gpu", "AllowAccounts=ALL")
+    assert "devices.fake.partition: gpu is only for the accounts other, and jobs have tests" in output, output
+    assert '"slurm_account": "tests"' in output
+    assert "is only for" not in project.snakemake("--dry-run")
 
 
 def test_more_jobs_than_the_account_may_submit_are_submitted_as_others_end(project, cluster):

@@ -119,6 +119,26 @@ def test_the_answer_has_the_price_of_everything(billed, told):
 
 
 @pytest.mark.usefixtures("told")
+def test_a_job_that_writes_no_record_is_billed(billed, cluster):
+    """As on a full disk. Every other job has written its own, so that no note of a submission is left."""
+    jobs = billed.folder / "results" / "jobs"
+    assert list(jobs.rglob("*.submitted")) == []
+    next((billed.folder / "results" / "runs" / "other").rglob("*gpus1*/run.json")).unlink()
+    script = billed.folder / "workflow" / "scripts" / "train.py"
+    text = script.read_text()
+    script.write_text(text.replace("import argparse\n", "raise SystemExit('told to end')\n", 1))
+    billed.snakemake("other", "--until", "train", expect=1)
+    script.write_text(text)
+    billed.snakemake("other", "--until", "make_tables")
+    hours, told = count_device_hours(cluster), read_table(billed.folder / "results" / "tables" / "other" / "jobs.tsv")
+    runs = told[(told["kind"] == "run") & (told["num_gpus"] == 1)]
+    assert runs["status"].tolist() == ["crashed", "completed", "crashed", "completed"]
+    (last,) = runs["job_id"].astype(str)[2:3]
+    assert runs["billed_device_hours"].iloc[2] == pytest.approx(hours[last], rel=1e-5)
+    assert list(jobs.rglob("*.submitted")) == []
+
+
+@pytest.mark.usefixtures("told")
 def test_a_run_that_is_done_again_is_billed_twice(billed, cluster):
     run = billed.folder / "results" / "runs" / "gated" / "sleeping"
     next(run.rglob("*gpus1*/run.json")).unlink()

@@ -69,6 +69,27 @@ def test_a_preempted_run_that_slurm_does_not_start_again_has_failed(grid, cluste
     check_second_call_completes(grid)
 
 
+@pytest.fixture
+def grace(cluster):
+    """Give preempted jobs half a minute to end."""
+    cluster.run("scontrol", "update", "PartitionName=gpu", "GraceTime=30")
+    yield
+    cluster.run("scontrol", "update", "PartitionName=gpu", "GraceTime=0")
+
+
+@pytest.mark.usefixtures("grace")
+def test_a_run_that_fails_in_the_grace_time_of_a_preemption_is_preempted_and_done_again(grid, cluster):
+    """The profile has no retries."""
+    process = grid.start(*ROWS)
+    job = give_nodes_to_another(grid, cluster)
+    (grid.folder / "go_on").touch()
+    output, _ = process.communicate(timeout=HANG_S)
+    assert process.returncode == 0, output[-3000:]
+    assert read_statuses(grid) == {"1": "completed", "2": "completed"}
+    ended = [(attempt["job"]["id"], attempt["status"]) for attempt in grid.find_attempts(WAITING)]
+    assert ended == [(job, "preempted")] and read_state(cluster, job) == "FAILED"
+
+
 def check_second_call_completes(project):
     project.behave()
     assert ["_gpus2_" in path for path in project.planned_runs()] == [True]

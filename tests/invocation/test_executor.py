@@ -16,9 +16,9 @@ from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 from hanging import HANG_S
 from howmanygpus.invocation import executor as module
 from howmanygpus.invocation.executor import Executor, adopt, check_fits, forget_requests
-from howmanygpus.invocation.failing import NOT_STARTED
+from howmanygpus.invocation.failing import NOT_STARTED, read_last_line
 from howmanygpus.invocation.job_states import Watch
-from howmanygpus.invocation.refusals import find_refusal
+from howmanygpus.invocation.refusals import find_patience_s, find_refusal, may_be_late
 from howmanygpus.site import slurm
 from howmanygpus.site.jobs import invocations
 
@@ -124,6 +124,39 @@ def test_a_preempted_job_is_waited_for_if_it_starts_again(monkeypatch, tmp_path,
     assert answer("1|PREEMPTED\n2|RUNNING\n3|RUNNING", monkeypatch, tmp_path)[1] == expected
 
 
+@pytest.mark.parametrize(
+    ("changes", "attempt"),
+    [
+        ({"preempted_at": 20.0}, 0),
+        ({"preempted_at": 20.0, "may_requeue": False}, 1),
+        ({"preempted_at": 5.0}, 1),
+        ({}, 1),
+    ],
+    ids=["in the grace time", "not to be requeued", "preempted at an earlier start", "failed"],
+)
+def test_a_failure_in_the_grace_time_of_a_preemption_uses_up_no_retry(monkeypatch, changes, attempt):
+    job = slurm.Job("1", "FAILED", started_at=10.0, ended_at=30.0, **changes)
+    monkeypatch.setattr(slurm, "find_job", lambda job_id: job)
+
+    async def read_states(ids):
+        return {"1": "FAILED"}
+
+    failed = []
+    executor = make_executor(
+        _watch=SimpleNamespace(read_states=read_states),
+        _next_seconds_between_status_checks=20,
+        report_job_error=lambda job_info, **_: failed.append(job_info.job.attempt),
+    )
+    job_info = SimpleNamespace(external_jobid="1", aux={}, job=SimpleNamespace(attempt=1))
+
+    async def check():
+        async for _ in executor.check_active_jobs([job_info]):
+            pytest.fail("the job goes on")
+
+    asyncio.run(check())
+    assert failed == [attempt]
+
+
 @pytest.fixture
 def cancelled(monkeypatch) -> list:
     """Return the list of what is cancelled. Jobs 7 and 8 of the call wait in the queue, and 9 is of another one."""
@@ -216,6 +249,80 @@ def test_a_refusal_quotes_sbatch_in_one_line():
     )
 
 
+FAILED = "sbatch: error: Batch job submission failed: "
+
+
+def quote(*lines: str) -> str:
+    """Return the plugin's message about an sbatch that has printed some lines, in a folder with a misleading name."""
+    folder = "--chdir '/temporarily unavailable/Timed out'"
+    return MESSAGE.replace(f"{SAID}\n", "\n".join(lines)).replace("'it'", folder)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("sbatch: error: Jobs need a budget.", "sbatch: error: See the pages.", f"{FAILED}Unspecified error"),
+        ("sbatch: error: Temporary disk is required", f"{FAILED}Requested node configuration is not available"),
+        ("sbatch: error: Authentication by a second factor is due", f"{FAILED}Unspecified error"),
+        ("sbatch: error: no, use 'gpu'.", "sbatch: error: Now.", f"{FAILED}Unspecified error"),
+        ("sbatch: error: cli_filter plugin terminated with error",),
+        (f"{FAILED}Invalid qos specification",),
+    ],
+)
+def test_a_final_refusal_is_not_tried_again(lines):
+    assert find_patience_s(quote(*lines), has_jobs=True) == 0 and not may_be_late(quote(*lines))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (f"{FAILED}Unable to contact slurm controller (connect failure)",),
+        ("sbatch: error: Munge encode failed: Failed to access socket", f"{FAILED}Unspecified error"),
+        ("sbatch: You have 100 hours left", f"{FAILED}Socket timed out on send/recv operation"),
+        (f"{FAILED}Resource temporarily unavailable",),
+        (f"{FAILED}Protocol authentication error",),
+        (f"{FAILED}Slurm backup controller in standby mode",),
+    ],
+)
+def test_a_controller_that_is_away_is_waited_for(lines):
+    assert find_patience_s(quote(*lines), has_jobs=False) >= 600
+
+
+@pytest.mark.parametrize("lines", [(f"{FAILED}Unspecified error",), ("sbatch: something new",)])
+def test_an_unexplained_refusal_is_tried_again_for_a_short_time(lines):
+    assert 0 < find_patience_s(quote(*lines), has_jobs=True) < 60
+
+
+def test_a_limit_of_submitted_jobs_is_waited_for_while_other_jobs_go_on():
+    lines = ("sbatch: error: AssocMaxSubmitJobLimit", f"{FAILED}Job violates accounting/QOS policy")
+    assert find_patience_s(quote(*lines), has_jobs=True) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("own", "ending", "words"),
+    [
+        (
+            "Layout 1 of 2\n",
+            {"reason": "SLURM ended the job at its time limit"},
+            "SLURM ended the job at its time limit",
+        ),
+        ("GateError: it is wrong\n", {}, "GateError: it is wrong"),
+        (NOT_STARTED, {}, "job 7 ended before the step began: slurmstepd: error: no such folder"),
+        (NOT_STARTED, {"reason": "SLURM lost a node"}, "job 7 ended before the step began: SLURM lost a node"),
+    ],
+)
+def test_the_log_of_a_failed_step_ends_with_the_reason(tmp_path, monkeypatch, own, ending, words):
+    monkeypatch.setattr(module, "ask_for_end", lambda job_id: ending)
+    monkeypatch.setattr(plugin.Executor, "report_job_error", lambda self, job_info, msg, **more: None)
+    (tmp_path / "own.log").write_text(own)
+    (tmp_path / "7.log").write_text("Building DAG of jobs...\nslurmstepd: error: no such folder\n")
+    rule = SimpleNamespace(name="observe_parity")
+    job = SimpleNamespace(rule=rule, log=[str(tmp_path / "own.log")], is_group=lambda: False)
+    job_info = SimpleNamespace(job=job, external_jobid="7")
+    make_executor().report_job_error(job_info, msg="", aux_logs=[str(tmp_path / "7.log")])
+    assert read_last_line([tmp_path / "own.log"]) == words
+
+
 @pytest.fixture
 def refused(tmp_path, monkeypatch):
     """A job with a log, what Snakemake hears of its refusal, and what the user does."""
@@ -225,6 +332,7 @@ def refused(tmp_path, monkeypatch):
     monkeypatch.setattr(plugin.Executor, report.__name__, lambda self, job_info, msg: heard.append(msg))
     (tmp_path / "log").write_text(NOT_STARTED)
     job = SimpleNamespace(rule=SimpleNamespace(name="other"), log=["log"], is_group=lambda: False)
+    vars(job).update(attempt=1, restart_times=2)
     executor = make_executor(logger=SimpleNamespace(error=told.append, warning=told.append), _told_at=0.0)
     return SimpleNamespace(
         job=job, heard=heard, told=told, run=executor.run_job, report=executor._report_job_error_threadsafe
@@ -243,6 +351,20 @@ def test_a_repeated_refusal_is_told_once_and_another_one_again(refused, tmp_path
         refused.report(SimpleNamespace(job=refused.job), message)
     assert [words.rpartition(" ")[2] for words in refused.told] == ["account", "partition"]
     assert (tmp_path / "log").read_text().endswith("Invalid partition\n")
+
+
+@pytest.mark.parametrize(("message", "attempt"), [(MESSAGE, 3), ("Job submission failed with exception: x", 1)])
+def test_a_final_refusal_uses_up_the_retries(refused, monkeypatch, message, attempt):
+    """The plugin's own exceptions may be of another kind the next time."""
+    monkeypatch.setattr(
+        plugin.Executor,
+        "run_job",
+        lambda self, job: self._report_job_error_threadsafe(SimpleNamespace(job=job), message),
+    )
+    for name in ("take_over", "find_outdated"):
+        monkeypatch.setattr(module, name, lambda job: None)
+    refused.run(refused.job)
+    assert refused.job.attempt == attempt
 
 
 def test_a_submission_that_was_refused_after_a_silence_has_no_double(refused, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 from snakemake.iocontainers import Namedlist
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from howmanygpus.invocation import attempts, failing
+from howmanygpus.invocation import attempts, failing, interrupting
 from howmanygpus.invocation.failing import NOT_STARTED, Failures, read_last_line, write_quietly
 
 RUN = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
@@ -203,6 +203,25 @@ def test_the_event_of_a_failed_run_gets_its_cause_for_the_loggers(folder):
         failures.filter(record)
         assert record.cause.startswith(f"{RUN}: crashed: a reason; the attempt is kept in ")
         assert record.is_final == is_final and record.blocked == set()
+
+
+@pytest.mark.parametrize("ending", ["full disk", "interrupted", "first failure ends the call"])
+def test_a_failed_job_is_not_said_to_be_tried_again_if_nothing_is_started_any_more(folder, monkeypatch, ending):
+    job = make_job()
+    vars(job).update(attempt=1, restart_times=1)
+    scheduler = SimpleNamespace(failed=set(), _lock=threading.Lock(), _executor=None)
+    scheduler.exit_gracefully = lambda: setattr(scheduler, "_user_kill", "graceful")
+    settings = SimpleNamespace(keep_going=ending != "first failure ends the call")
+    failures = make_failures(lambda message: None, job, scheduler=scheduler, execution_settings=settings)
+    if ending == "full disk":
+        monkeypatch.setattr(failing, "list_full_disks", lambda folders: ["full"])
+    elif ending == "interrupted":
+        monkeypatch.setattr(interrupting, "INTERRUPTIONS", ["SIGTERM"])
+    else:
+        scheduler.failed.add(make_job("observe_parity"))
+    record = logging.makeLogRecord({"event": LogEvent.JOB_ERROR, "jobid": 1})
+    failures.filter(record)
+    assert record.is_final and failures.causes == [], "the next call tries it"
 
 
 def test_a_step_that_ended_without_its_output_is_found_when_the_call_ends(folder, gate):

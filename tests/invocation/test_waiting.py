@@ -41,6 +41,8 @@ def watch():
             "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
             "are down, drained or reserved; `sinfo -R`",
         ),
+        ("ReqNodeNotAvail, Reserved for maintenance", "`scontrol show reservation` says until when"),
+        ("ReqNodeNotAvail, May be reserved for other job", "A reservation ends by itself"),
         ("PartitionDown", "down, drained or reserved"),
         ("JobHeldUser", "`scontrol release JOB`"),
         ("QOSMaxWallDurationPerJobLimit", "than the account or QOS allows one job"),

@@ -20,6 +20,7 @@ from howmanygpus.measure.launch.launch import RunModule, lock_machine, lock_publ
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.spec import INDEPENDENT
 from howmanygpus.site.jobs.attempts import create_attempt, list_launch_options, read_verdict
+from howmanygpus.site.jobs.endings import explain_crash
 from howmanygpus.surroundings.version import VERSION
 from messages import says
 from records import make_run
@@ -142,18 +143,22 @@ OUTCOME = {"status": "out_of_memory", "reason": "7 GiB", "code": {}}
 WORK = RunModule("", lambda spec: {"manifest_sha256": "0" * 64, "weights_sha256": "0" * 64}, lambda spec, attempt: None)
 
 
-def stop_while_running(tmp_path, monkeypatch, spec, error, *outcomes) -> tuple[int, Path]:
+def stop_while_running(tmp_path, monkeypatch, spec, error, *outcomes, said="") -> tuple[int, Path]:
     """Return the exit status and the folder of a run that is stopped by an error when its processes left outcomes.
 
-    outcomes: paths below the folder of the attempt.
+    error: None if the processes end with status 0. outcomes: paths below the folder of the attempt. said: what the
+    processes and srun wrote to stderr.
     """
 
     def run_processes(spec, placement, attempt, *arguments):
+        attempt.said.write_text(said)
         for path in outcomes:
             (attempt.path / path).parent.mkdir(exist_ok=True)
             (attempt.path / path).write_text(json.dumps(OUTCOME))
         attempt.telemetry.touch()
-        raise error
+        if error:
+            raise error
+        return 0
 
     monkeypatch.setenv("HOWMANYGPUS_LOCK_FOLDER", str(tmp_path))
     monkeypatch.setattr(launch, "run_processes", run_processes)
@@ -172,6 +177,31 @@ STOPS = [TimeoutError("the time limit"), launch.Interrupted(signal.SIGTERM)]
 def test_a_run_that_is_done_is_kept_if_it_is_stopped_while_it_is_traced(tmp_path, monkeypatch, error):
     status, run_dir = stop_while_running(tmp_path, monkeypatch, make_spec(num_gpus=1), error, "outcome.json")
     assert status == 0 and json.loads((run_dir / "run.json").read_text())["status"] == "out_of_memory"
+
+
+@pytest.mark.parametrize(
+    ("words", "is_kept"),
+    [
+        ("slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.0. Some of your processes were killed", False),
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed.",
+            False,
+        ),
+        ("slurmstepd-n1: error: StepId=7.0 exceeded memory limit (810242048 > 62914560), being killed", False),
+        ("srun: warning: something else", True),
+    ],
+)
+def test_a_run_in_whose_step_a_process_was_killed_for_its_memory_is_out_of_memory(
+    tmp_path, monkeypatch, words, is_kept
+):
+    """Its other processes may go on, and end with status 0."""
+    spec = make_spec(num_gpus=1)
+    status, run_dir = stop_while_running(tmp_path, monkeypatch, spec, None, "outcome.json", said=f"{words}\n")
+    assert (status == 0) == (run_dir / "run.json").exists() == is_kept
+    if not is_kept:
+        attempt = AttemptFolder(tmp_path / "attempts" / "1")
+        found = explain_crash(attempt, json.loads(attempt.record.read_text()))
+        assert (found["status"], found["reason"]) == ("host_out_of_memory", words)
 
 
 @pytest.mark.parametrize("num_done", [0, 1, 2])

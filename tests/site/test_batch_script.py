@@ -37,6 +37,11 @@ def test_it_requests_what_the_machine_file_says(machine):
     assert f"--time={90 + machine.slurm['overhead_min']}" in options, "half as long again as was measured"
 
 
+def test_the_account_that_is_charged_for_the_study_is_charged_for_the_script(machine):
+    assert "#SBATCH --account=lab\n" in make_batch_script(SPEC, 60.0, machine, account="lab")
+    assert "--account" not in make_batch_script(SPEC, 60.0, machine)
+
+
 @pytest.mark.parametrize("launcher", STARTS)
 def test_each_launcher_has_lines_that_bash_understands(launcher, machine):
     text = make_batch_script(SPEC | {"launcher": launcher}, 60.0, machine)
@@ -99,10 +104,12 @@ def test_a_program_has_its_modules_and_its_container(machine):
 def test_the_script_of_a_run_requests_its_job_and_calls_the_step_of_the_workflow(tmp_path):
     requested = {"nodes": 2, "cpus_per_task": 8, "gres": "gpu:a100:4", "mem_mb": 240000, "runtime": 30}
     requested |= {"tasks": None, "slurm_partition": None, "constraint": None, "qos": None, "slurm_extra": "--exclusive"}
+    requested |= {"slurm_account": "lab"}
     folder, command = tmp_path / "my project", ["workflow/scripts/train.py", "--settings", '{"steps": 4}']
     text = make_run_script("s/pytorch_ddp/base/run1", requested, command, folder, Path("results/logs/run1.log"))
     options = [line.removeprefix("#SBATCH ") for line in text.splitlines() if line.startswith("#SBATCH")]
     assert {"--nodes=2", "--gres=gpu:a100:4", "--time=30", "--exclusive", f"'--chdir={folder}'"} < set(options)
+    assert "--account=lab" in options
     assert not any(option.startswith(("--partition", "--ntasks", "--qos")) for option in options)
     subprocess.run(["bash", "-n"], input=text, text=True, check=True)
     assert text.splitlines()[-1].endswith("""/python workflow/scripts/train.py --settings '{"steps": 4}'""")

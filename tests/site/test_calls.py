@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import pwd
 import subprocess
 import time
 
@@ -14,6 +15,7 @@ from howmanygpus.site.jobs import invocations
 from howmanygpus.site.jobs.attempts import DoneByAnotherError, create_attempt
 from howmanygpus.site.jobs.completing import OWNER, REPLACED
 from howmanygpus.site.slurm import Job
+from messages import says
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +41,27 @@ def test_a_call_lives_as_long_as_its_process():
         pass
     change("mine", pid=ended.pid)
     assert list_living() == []
+
+
+@pytest.mark.parametrize("place", [".", "results/runs", ".snakemake/howmanygpus/calls"])
+def test_a_user_in_the_folder_of_another_is_refused_with_the_owner_and_how_two_can_share(monkeypatch, folder, place):
+    invocations.announce("mine")
+    (folder / "results" / "runs" / "study").mkdir(parents=True)
+    invocations.refuse_folder_of_another()
+    access = os.access
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != place and access(path, mode))
+    with pytest.raises(invocations.InUseError) as refused:
+        invocations.refuse_folder_of_another()
+    owner = pwd.getpwuid(os.getuid()).pw_name
+    assert says(str(refused.value), str((folder / place).resolve()), f"belongs to {owner}", "--directory", "umask 002")
+
+
+def test_a_folder_that_a_group_shares_is_for_each_of_its_users(monkeypatch, folder):
+    invocations.announce("mine")
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr(os, "access", lambda path, mode: True)
+    invocations.refuse_folder_of_another()
 
 
 def test_seen_from_another_host_a_call_lives_while_it_touches_its_file(monkeypatch):

@@ -157,6 +157,13 @@ def test_accounts_that_a_partition_wants_are_named(site):
     assert says(text.replace("\n  # ", " "), "partition gpu", "one of the accounts physics, chemistry")
 
 
+def test_a_partition_for_another_qos_than_the_default_is_drafted_with_the_qos_that_it_wants(site, read):
+    wanted = GPU.replace("AllowAccounts=ALL", "AllowAccounts=ALL AllowQos=short,long")
+    text = draft_machine(site([wanted], A100, associations=["physics||"]))
+    assert read(text).devices["a100"].options["partition"] == "gpu"
+    assert says(text.replace("\n  # ", " "), "partition gpu", "one of the QOS short, long")
+
+
 def test_short_jobs_have_a_shorter_gate(site, read, tmp_path):
     machine = read(draft_machine(site([GPU.replace("1-00:00:00", "00:20:00")], A100)))
     assert machine.slurm["gate_limit_min"] == 15

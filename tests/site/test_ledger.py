@@ -159,6 +159,81 @@ def test_two_tries_in_one_job_share_its_time(slurm):
     assert hours.to_dict() == {"crashed": pytest.approx(1 / 3), "completed": pytest.approx(2 / 3)}
 
 
+def note(kind="gate", name="g", **more):
+    """Note the submission of job 7, whose own record is missing."""
+    ledger.note_submission(kind, name, SIZE, "7", framework="pytorch_ddp", **more)
+
+
+def list_notes():
+    return list(ledger.JOBS.rglob(f"*{ledger.SUBMITTED_SUFFIX}"))
+
+
+@pytest.mark.parametrize(
+    ("state", "status"), [("COMPLETED", "completed"), ("TIMEOUT", "time_limit"), ("FAILED", "killed")]
+)
+def test_a_job_that_could_not_write_its_record_is_in_the_bill(slurm, state, status):
+    note(shares={"s": 1.0})
+    slurm()
+    assert complete_and_list_jobs() == {} and list_notes(), "SLURM is asked again"
+    slurm(sacct=[tell(state=state)])
+    row = make_row()
+    assert (row["status"], row["hours"], row["counted_by"]) == (status, pytest.approx(3660 / 3600), "SLURM")
+    assert row["billed_device_hours"] == pytest.approx(2 * 3660 / 3600) and row["job_id"] == "7"
+    assert not list_notes()
+    slurm()
+    assert make_row()["hours"] == row["hours"]
+
+
+def test_a_run_that_could_not_write_its_record_ended_as_its_attempt_says(slurm):
+    note("run", "s/a")
+    store_outcome(
+        "s/a/19700112T134642-job7", {"status": "disk_full", "reason": "full"}, "attempt.json", "results/attempts"
+    )
+    slurm(sacct=[tell(state="FAILED")])
+    row = make_row()
+    assert (row["status"], row["study"], row["hours"]) == ("disk_full", "s", pytest.approx(3660 / 3600))
+
+
+def test_the_first_start_of_a_requeued_job_is_in_the_bill_once_the_database_is_back(slurm):
+    later = STARTED + 90_000
+    note()
+    write_job(job=JOB | {"started_at": later, "restarts": 1}, started_at="1970-01-13T14:46:42+00:00")
+    slurm(
+        squeue=[
+            queue("COMPLETED")
+            .replace(in_utc(STARTED), in_utc(later))
+            .replace(in_utc(STARTED + 7200), in_utc(later + 7200))
+        ]
+    )
+    assert make_row()["hours"] == 2.0 and list_notes()
+    slurm(sacct=[tell(end=STARTED + 1800, state="PREEMPTED"), tell(start=later, end=later + 7200)])
+    plan = plan_of(make_spec(framework="pytorch_ddp"), billing=BILLING) | {"study": "s"}
+    table = tabulate(plan, complete_and_list_jobs())
+    assert table["status"].tolist() == ["preempted", "completed"] and table["hours"].tolist() == [0.5, 2.0]
+    assert not list_notes()
+
+
+@pytest.mark.parametrize(
+    ("line", "is_left"),
+    [
+        (tell(end=None, state="RUNNING"), True),
+        (tell(start=STARTED, end=STARTED, state="CANCELLED").replace("|n1|", "|None assigned|"), False),
+    ],
+    ids=["running", "cancelled while it waited"],
+)
+def test_a_job_that_goes_on_or_never_started_adds_nothing_to_the_bill(slurm, line, is_left):
+    note()
+    slurm(sacct=[line])
+    assert complete_and_list_jobs() == {} and bool(list_notes()) == is_left
+
+
+def test_a_job_with_a_record_of_its_own_is_billed_once(slurm):
+    note()
+    write_job()
+    slurm(sacct=[tell()])
+    assert make_row()["hours"] == pytest.approx(3660 / 3600) and not list_notes()
+
+
 def test_a_job_that_slurm_ended_says_why(slurm):
     write_job(status="interrupted")
     slurm(sacct=[tell(state="TIMEOUT")])

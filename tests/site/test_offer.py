@@ -8,13 +8,13 @@ from math import inf
 import pytest
 import yaml
 
-from howmanygpus.invocation.cluster import find_misfits
+from howmanygpus.invocation.cluster import find_closures, find_misfits
 from howmanygpus.site import retrying
 from howmanygpus.site.machine import read_machine
 from howmanygpus.site.offer import Node, PartitionError, ask_for_offer, count_devices
 from howmanygpus.site.retrying import STARTED, Growth, compute_growth, compute_growth_of_job
 from howmanygpus.study.plan import Plan
-from pretending import pretend
+from pretending import pretend, show
 from project import study
 
 PARTITIONS = """\
@@ -127,6 +127,28 @@ def test_an_unsuitable_value_is_refused_with_place_and_remedy(tmp_path, given, w
     assert words in message
 
 
+@pytest.mark.parametrize(
+    ("limits", "given", "remedy"),
+    [
+        ("MaxCPUsPerNode=3", {}, "8 for each of 4 devices is 32 cores"),
+        ("MaxMemPerNode=3", {}, "30000 for each of 4 devices is 120000 MB"),
+        ("MaxTime=00:05:00", {"changes": {"time_limit_min": 1}}, "allows a job; name another partition"),
+        (
+            "MaxTime=00:05:00",
+            {"changes": {"time_limit_min": 1, "parity": "required"}},
+            "after 5; name another partition",
+        ),
+    ],
+)
+def test_no_value_is_to_be_lowered_to_nothing(tmp_path, scontrol, limits, given, remedy):
+    name = limits.partition("=")[0]
+    lines = [" ".join(word for word in line.split() if not word.startswith(name)) for line in PARTITIONS.splitlines()]
+    (scontrol / "partition").write_text("".join(f"{line} {limits}\n" for line in lines))
+    messages = find(tmp_path, **given)
+    assert remedy in " ".join(messages) and "another partition" in messages[0]
+    assert not any("to 0" in message or "to -" in message for message in messages), messages
+
+
 def test_a_partition_whose_jobs_are_too_short_for_the_gate_is_refused(tmp_path, scontrol):
     (scontrol / "partition").write_text(PARTITIONS.replace("MaxTime=01:00:00", "MaxTime=00:30:00"))
     (message,) = find(tmp_path, changes={"time_limit_min": 20, "parity": "required"})
@@ -134,6 +156,56 @@ def test_a_partition_whose_jobs_are_too_short_for_the_gate_is_refused(tmp_path, 
     assert "ends jobs after 30; lower `slurm.gate_limit_min` of " in message and " to 25, or name another" in message
     assert find(tmp_path, {"gate_limit_min": 25}, changes={"time_limit_min": 20, "parity": "required"}) == []
     assert find(tmp_path, changes={"time_limit_min": 20}) == []
+
+
+@pytest.fixture
+def sacctmgr(monkeypatch, tmp_path_factory):
+    """Return a function that sets the accounts of this user, with the default QOS of one of them."""
+
+    def answer(*associations):
+        pretend(monkeypatch, tmp_path_factory.mktemp("sacctmgr"), "sacctmgr", show("\n".join(associations)))
+
+    answer("lab||", "other||long")
+    return answer
+
+
+def find_closed(tmp_path, account=None, **device):
+    find(tmp_path, **device)
+    options = {"frameworks": ["pytorch_ddp"], "devices": ["a100"]}
+    plan = Plan({"studies": {"s": study(**options)}}, read_machine(tmp_path / "machine.yaml"))
+    return find_closures(plan, account, None, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("limits", "given", "words"),
+    [
+        ("AllowGroups=nobody_here", {}, "gpu is only for the groups nobody_here"),
+        ("AllowAccounts=third", {}, "gpu is only for the accounts third, and jobs have lab, other"),
+        ("AllowAccounts=other", {"account": "lab"}, "gpu is only for the accounts other, and jobs have lab"),
+        ("AllowAccounts=other", {"account": "other"}, ""),
+        ("AllowAccounts=other", {}, ""),
+        ("DenyAccounts=lab", {"account": "lab"}, "gpu is closed to the accounts lab"),
+        ("AllowQos=short", {}, "gpu is only for the QOS short, and jobs have long, normal"),
+        ("AllowQos=short", {"qos": "short"}, ""),
+        ("AllowQos=long", {"account": "other"}, ""),
+        ("DenyQos=short", {"qos": "short"}, "gpu is closed to the QOS short"),
+        ("", {"account": "third"}, "slurm_account: 'third' is none of your accounts; choose from lab, other"),
+        ("", {}, ""),
+    ],
+)
+@pytest.mark.usefixtures("sacctmgr")
+def test_a_partition_that_is_closed_to_the_user_is_named_before_the_first_job(tmp_path, scontrol, limits, given, words):
+    (scontrol / "partition").write_text(PARTITIONS.replace("MaxTime=01:00:00", f"MaxTime=01:00:00 {limits}"))
+    messages = find_closed(tmp_path, **given)
+    assert len(messages) == bool(words) and words in "".join(messages), messages
+
+
+@pytest.mark.parametrize(("enforced", "is_told"), [("associations,limits", True), ("none", False)])
+def test_a_user_without_an_account_is_told_if_slurm_requires_one(tmp_path, scontrol, sacctmgr, enforced, is_told):
+    sacctmgr()
+    (scontrol / "config").write_text(f"AccountingStorageEnforce = {enforced}\n")
+    messages = find_closed(tmp_path)
+    assert len(messages) == is_told and all("no account of yours" in message for message in messages)
 
 
 def test_a_partition_that_gives_a_job_fewer_nodes_is_named(tmp_path, scontrol):

@@ -191,6 +191,36 @@ def test_what_a_launcher_records_is_explained_once(tmp_path, monkeypatch, raw, s
     assert json.loads(attempt.record.read_text()) == found
 
 
+GRACE = {"started_at": 10.0, "preempted_at": 20.0}
+
+
+@pytest.mark.parametrize(
+    ("raw", "job", "expected"),
+    [
+        ("exit status", Job("7", "FAILED", **GRACE), "preempted"),
+        ("error of the launcher", Job("7", "FAILED", **GRACE), "preempted"),
+        ("terminated", Job("7", "FAILED", **GRACE), "preempted"),
+        ("exit status", Job("7", "COMPLETING", **GRACE), None),
+        ("exit status", Job("7", "FAILED", started_at=10.0, preempted_at=5.0), "crashed"),
+        ("exit status", Job("7", "PENDING", **GRACE, restarts=1), "crashed"),
+        ("deadline", Job("7", "FAILED", **GRACE), "time_limit"),
+    ],
+)
+def test_an_attempt_that_fails_in_the_grace_time_of_a_preemption_is_preempted(
+    tmp_path, monkeypatch, raw, job, expected
+):
+    """Its processes got the signal that SLURM gives when the grace time begins. SLURM calls the job FAILED."""
+    attempt = AttemptFolder(tmp_path / "run" / "attempt")
+    attempt.path.mkdir(parents=True)
+    attempt.record.write_text(json.dumps(RAW[raw] | {"job": {"id": "7", "restarts": 0}}))
+    for name in ("look_up", "find_job"):
+        monkeypatch.setattr(completing, name, lambda job_id: job)
+    complete_attempts(tmp_path)
+    found = json.loads(attempt.record.read_text())
+    assert found.get("settled", False) == (expected is not None)
+    assert found["status"] == (expected or RAW[raw]["status"])
+
+
 def test_a_launcher_that_a_full_disk_kept_from_recording_its_end_is_explained_by_the_disk(tmp_path, monkeypatch):
     path = tmp_path / "attempt" / "attempt.json"
     path.parent.mkdir()

@@ -226,6 +226,7 @@ rule answer_question:
             "answer.jinja", "answer_screen.txt.jinja", "answer.txt.jinja", "answer.md.jinja", "doubts.jinja"
         ),
         machine=products.machine_file(),
+        account=products.account,
         tables=subpath(output.answer, parent=True),
     shell:
         r"""
@@ -235,6 +236,7 @@ rule answer_question:
             --decision {input.decision:q} \
             --batch-search {input.batch_search:q} \
             --machine {params.machine:q} \
+            --account {params.account:q} \
             --answers {output.answer:q} {output.markdown:q} \
             --facts {output.facts:q} \
             --result {output.result:q} \

@@ -17,7 +17,7 @@ from howmanygpus.site.machine import read_machine
 TABLES = ("runs", "scaling", "datasets", "jobs", "batch_sizes", "protocols", "explanations")
 
 
-def write_script(decisions: list[dict], plan: dict, machine: Path) -> dict[str, str] | None:
+def write_script(decisions: list[dict], plan: dict, machine: Path, account: str | None) -> dict[str, str] | None:
     """Return the batch script of the first recommendation; None if there is none. decisions: those of answer.json."""
     decision = next((each for each in decisions if each["recommended"]), None)
     if decision is None:
@@ -25,7 +25,7 @@ def write_script(decisions: list[dict], plan: dict, machine: Path) -> dict[str, 
     chosen = decision["recommended"]
     spec = plan["runs"][str(Path(chosen["run_dirs"][0]).relative_to(RUNS))]["spec"]
     walls = [json.loads((Path(folder) / "run.json").read_text())["wall_time_s"] for folder in chosen["run_dirs"]]
-    return {"of": decision["of"], "text": make_batch_script(spec, max(walls), read_machine(machine))}
+    return {"of": decision["of"], "text": make_batch_script(spec, max(walls), read_machine(machine), account)}
 
 
 def main() -> None:
@@ -35,6 +35,7 @@ def main() -> None:
     parser.add_argument("--decision", type=Path, nargs="?", help="why runs of an adaptive study are not done")
     parser.add_argument("--batch-search", type=Path, nargs="?", help="table of the searches for the largest batch")
     parser.add_argument("--machine", type=Path, nargs="?", help="machine file of a cluster")
+    parser.add_argument("--account", nargs="?", help="account of the cluster that is charged, if one is named")
     parser.add_argument("--answers", type=Path, nargs=2, required=True, help="files to write: answer.txt and answer.md")
     parser.add_argument("--facts", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--result", type=Path, required=True, help="JSON file to write, for comparisons")
@@ -49,7 +50,7 @@ def main() -> None:
     write_json_atomic(arguments.result, make_result(tables["runs"], facts, plan))
     facts["details"] = describe(**tables, decision=decision, batch_search=search)
     if arguments.batch_script:
-        script = write_script(facts["decisions"], plan, arguments.machine)
+        script = write_script(facts["decisions"], plan, arguments.machine, arguments.account)
         facts["batch_script"] = script and script | {"path": str(arguments.batch_script)}
         write_text_atomic(arguments.batch_script, script["text"] if script else "# There is no recommendation.\n")
     write_json_atomic(arguments.facts, facts)

@@ -33,14 +33,16 @@ def main() -> None:
     with recorded(PROBE, arguments.device, size, arguments.expected["packed"], shares=shares):
         found = inspect_node(arguments.expected, arguments.record.parent)
     findings = judge(found, arguments.expected)
-    for finding in findings:
-        print(f"{arguments.device}: {finding['level']}: {finding['text']}")
+    told = [f"{arguments.device}: {finding['level']}: {finding['text']}" for finding in findings]
     if any(finding["level"] == "error" for finding in findings):
-        print(json.dumps(found, indent=1))
+        # The list is the last message of the log, which is shown.
+        print(json.dumps(found, indent=1), f"{arguments.device}: found on this node:", sep="\n")
+        print(*(f"  {line}" for line in told), sep="\n", flush=True)
         sys.exit(
             f"{arguments.device}: runs would end in these errors, so that none is started; correct the machine file or "
             "the study as each error says, and give the same call again"
         )
+    print(*told, sep="\n")
     write_json_atomic(arguments.record, {"device": arguments.device, "found": found, "findings": findings})
 
 

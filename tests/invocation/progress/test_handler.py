@@ -179,18 +179,34 @@ def test_a_failed_run_is_explained_once(capsys):
     assert capsys.readouterr().err.startswith("runs: 0 of 2 done, 2 failed, in ")
 
 
-def test_a_failed_step_shows_its_log_if_the_user_wants_it_and_what_cannot_begin(folder, capsys):
-    log = folder / "gate.log"
-    log.write_text("begins\nthe reason\n")
-    for shows, told in ((False, ["Failed: observe_parity (gate.log): the reason"]), (True, ["begins", "the reason"])):
-        call = Call("observe_parity", "train", show_failed_logs=shows)
-        call.begin()
-        call.start(1)
-        call.fail(1, "observe_parity (gate.log): the reason", blocked=[RUN.format(2)], log=[str(log)])
-        call.handler.end()
-        lines = capsys.readouterr().err.splitlines()
-        assert set(told) <= set(lines) and ("begins" in lines) == shows
-        assert lines[-1].startswith("runs: 0 of 1 done, 1 cannot begin, in ")
+GATE_LOG = Path("results/logs/observe_parity/1.log")
+
+
+def fail_gate(shows: bool) -> None:
+    """Let a step of the gate fail in a job of SLURM, whose log has a hundred lines of Snakemake's."""
+    GATE_LOG.with_name("7.log").write_text("of Snakemake\n" * 100)
+    call = Call("observe_parity", "train", show_failed_logs=shows)
+    call.begin()
+    call.start(1)
+    logs = [str(GATE_LOG), str(GATE_LOG.with_name("7.log"))]
+    call.fail(1, f"observe_parity ({GATE_LOG}): the reason", blocked=[RUN.format(2)], log=logs)
+    call.handler.end()
+
+
+@pytest.mark.parametrize(("shows", "length"), [(False, 2), (True, 2), (True, 100)])
+def test_a_failed_step_shows_a_short_log_if_the_user_wants_it_and_otherwise_the_reason_with_the_path(
+    capsys, shows, length
+):
+    GATE_LOG.parent.mkdir(parents=True)
+    GATE_LOG.write_text("begins\n" * (length - 1) + "the reason\n")
+    fail_gate(shows)
+    lines = capsys.readouterr().err.splitlines()
+    if shows and length < 20:
+        assert {"Failed: observe_parity", "begins", "the reason"} <= set(lines)
+    else:
+        assert f"Failed: observe_parity ({GATE_LOG}): the reason" in lines and "begins" not in lines
+    assert "of Snakemake" not in lines
+    assert lines[-1].startswith("runs: 0 of 1 done, 1 cannot begin, in ")
 
 
 def test_only_messages_of_the_project_and_warnings_are_printed_between_the_jobs(capsys):

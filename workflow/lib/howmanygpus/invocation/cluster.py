@@ -1,13 +1,15 @@
 """Compares the machine file and the studies with what the cluster offers, before any job is submitted."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from howmanygpus.invocation.rules.parity import resolve_limit_min
 from howmanygpus.paths import RUNS
+from howmanygpus.site import slurm
 from howmanygpus.site.machine import Device, Machine
-from howmanygpus.site.offer import Offer, PartitionError, ask_for_offer
+from howmanygpus.site.offer import Offer, PartitionError, User, ask_for_offer, ask_user, explain_closure
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run
 from howmanygpus.study.study import Study
@@ -40,6 +42,53 @@ def find_misfits(plan: Plan, results: Path = RUNS) -> list[str]:
             break
         messages += _check_device(plan, offer, missing, place)
     return messages
+
+
+def find_closures(plan: Plan, account: str | None, partition: str | None, results: Path = RUNS) -> list[str]:
+    """Return a warning for each partition that starts none of the jobs, as far as groups, accounts and QOS tell.
+
+    account, partition: those that the profile names for its jobs; None for SLURM's defaults. results: as in
+    find_misfits. These are no errors: accounts may be nested, and SLURM alone knows all rules of its site.
+    """
+    if not plan.machine.submits:
+        return []
+    try:
+        known, user = slurm.list_partitions(), ask_user()
+    except slurm.SlurmError:
+        return []
+    jobs = {f"{PROFILE}: slurm_partition": (partition, None)}
+    for run in plan.runs.values():
+        place = f"{plan.machine.path}: devices.{run.device}.partition"
+        if place not in jobs and not run.unsupported and not (results / run.path / "run.json").exists():
+            options = plan.machine.device(run.device).options
+            jobs[place] = options["partition"], options["qos"]
+    messages = list(filter(None, [_explain_account(user, account)])) if len(jobs) > 1 else []
+    for place, (names, qos) in jobs.items() if len(jobs) > 1 else ():
+        chosen = [each for each in known if (each.name in names.split(",") if names else each.is_default)]
+        closures = [(each.name, explain_closure(each, user, account, qos)) for each in chosen]
+        if closures and all(closure for _, closure in closures):
+            name, closure = closures[0]
+            messages.append(
+                f"{place}: {name} {closure}; name another partition, or change `slurm_account` of the profile or `qos` "
+                "of the device"
+            )
+    return messages
+
+
+def _explain_account(user: User, account: str | None) -> str:
+    """Return why SLURM may refuse every job of a user; empty if nothing tells so. account: as in find_closures."""
+    own = dict.fromkeys(each.account for each in user.associations or ())
+    if user.associations is None or (account.lower() in own if account else own):
+        return ""
+    if account and own:
+        return f"{PROFILE}: slurm_account: {account!r} is none of your accounts; choose from {', '.join(own)}"
+    with suppress(slurm.SlurmError):
+        if "associations" in slurm.read_configuration().get("AccountingStorageEnforce", ""):
+            return (
+                "SLURM's accounting has no account of yours on this cluster, and it takes no job without one; ask your "
+                "site for one (`sacctmgr show associations user=$USER` lists yours)"
+            )
+    return ""
 
 
 def _check_device(plan: Plan, offer: Offer, runs: list[Run], place: str) -> Iterator[str]:
@@ -87,28 +136,32 @@ def _check_shares(offer: Offer, device: Device, num_nodes: int, place: str) -> I
     }
     for key, (each, most, unit) in shares.items():
         if each * count > most:
+            lower = f"lower it to {most // count}" if most >= count else "lower `devices_per_node`"
             yield (
-                f"{place}.{key}: {each} for each of {count} devices is {each * count} {unit}, {has} {most}; lower it "
-                f"to {most // count}"
+                f"{place}.{key}: {each} for each of {count} devices is {each * count} {unit}, {has} {most}; {lower}, "
+                "or name another partition"
             )
 
 
 def _check_times(offer: Offer, studies: list[Study], machine: Machine, place: str) -> Iterator[str]:
     overhead_min, longest_min = machine.slurm["overhead_min"], offer.longest_job_min
     gate_min = resolve_limit_min(machine) + overhead_min
+    left_min = longest_min - overhead_min
     if gate_min > longest_min and any(study.config["parity"] != "off" for study in studies):
         yield (
             f"{place}.partition: a job of the parity gate takes up to {gate_min} minutes, and partition "
-            f"{offer.partition} ends jobs after {longest_min:.0f}; lower `slurm.gate_limit_min` of {machine.path} to "
-            f"{longest_min - overhead_min:.0f}, or name another partition"
+            f"{offer.partition} ends jobs after {longest_min:.0f}; "
+            + (f"lower `slurm.gate_limit_min` of {machine.path} to {left_min:.0f}, or " if left_min >= 1 else "")
+            + "name another partition"
         )
     for study in studies:
         limit_min = study.config["time_limit_min"]
         if limit_min + overhead_min > longest_min:
             yield (
                 f"{study.place}.time_limit_min: {limit_min} and the {overhead_min} of slurm.overhead_min exceed the "
-                f"{longest_min:.0f} minutes that partition {offer.partition} allows a job; lower it to "
-                f"{longest_min - overhead_min:.0f}, or name another partition or `qos` in {machine.path}"
+                f"{longest_min:.0f} minutes that partition {offer.partition} allows a job; "
+                + (f"lower it to {left_min:.0f}, or " if left_min >= 1 else "")
+                + f"name another partition or `qos` in {machine.path}"
             )
 
 

@@ -46,12 +46,20 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from howmanygpus.invocation.attempts import record_refusal, record_unstarted
-from howmanygpus.invocation.failing import describe_run, has_started, list_logs, name_run, read_last_line
-from howmanygpus.invocation.job_states import Watch, has_failed
-from howmanygpus.invocation.refusals import find_patience_s, find_refusal, may_be_late
-from howmanygpus.invocation.submitted_jobs import SubmittedJob, find_outdated, note_seconds, take_over, write_note
+from howmanygpus.invocation.failing import describe_run, has_started, list_logs, name_run, read_last_line, renew_logs
+from howmanygpus.invocation.job_states import Watch, has_failed, has_failed_in_grace
+from howmanygpus.invocation.refusals import find_patience_s, find_refusal, is_final, may_be_late
+from howmanygpus.invocation.submitted_jobs import (
+    SubmittedJob,
+    find_outdated,
+    note_devices,
+    note_seconds,
+    take_over,
+    write_note,
+)
 from howmanygpus.invocation.versions import REMEDY, find_misfit
 from howmanygpus.site import slurm
+from howmanygpus.site.jobs.endings import ask_for_end
 from howmanygpus.site.jobs.invocations import list_jobs
 from howmanygpus.site.slurm import SlurmError
 
@@ -124,18 +132,30 @@ class Executor(plugin.Executor):
             pause_s = min(2 * pause_s, MAX_PAUSE_S)
         _submission.since = None
         if was_late and _submission.job_id:
-            self._cancel_doubles()
+            self._cancel_doubles(job)
 
-    def _cancel_doubles(self) -> None:
-        """Cancel the jobs of an sbatch whose answer only was late, beside the one that is followed."""
+    def _cancel_doubles(self, job: Any) -> None:
+        """Cancel the jobs of an sbatch whose answer only was late, beside the one that is followed.
+
+        They are billed if they have started, so that they are noted.
+        """
         with suppress(SlurmError):
             alike: dict[tuple, set[str]] = {}
-            for each in slurm.list_queue():
+            for each in slurm.list_queue("all"):
                 # The plugin's comment names the rule and its wildcards, the name is that of the call.
                 alike.setdefault((each.name, each.comment), set()).add(each.id)
             for (_, comment), ids in alike.items():
                 if comment and _submission.job_id in ids:
+                    for double in ids - {_submission.job_id}:
+                        self._note_devices(job, double)
                     slurm.cancel(ids - {_submission.job_id})
+
+    def _note_devices(self, job: Any, job_id: str) -> None:
+        """Note a job for its bill. Whatever fails, the job goes on."""
+        try:
+            note_devices(job, job_id)
+        except Exception as error:
+            self.logger.warning(f"Job {job_id} could not be noted for the bill: {type(error).__name__}: {error}")
 
     def _must_end(self) -> bool:
         return self.is_ending or not self.wait
@@ -156,6 +176,7 @@ class Executor(plugin.Executor):
     def _report_job_submission_threadsafe(self, job_info: SubmittedJobInfo) -> None:
         _submission.job_id = str(job_info.external_jobid)
         if not job_info.job.is_group():
+            self._note_devices(job_info.job, str(job_info.external_jobid))
             with suppress(OSError):
                 write_note(job_info.job, str(job_info.external_jobid), (job_info.aux or {})["slurm_logfile"])
         super()._report_job_submission_threadsafe(job_info)
@@ -167,8 +188,11 @@ class Executor(plugin.Executor):
             if time.monotonic() - since < find_patience_s(msg, has_jobs):
                 _submission.refusal = msg
                 return
+            if is_final(msg):
+                # SLURM would give the same answer to Snakemake's retries.
+                job_info.job.attempt = max(job_info.job.attempt, job_info.job.restart_times + 1)
         reason = find_refusal(msg)
-        # With retries, SLURM gives the same answer again.
+        # With retries, SLURM may give the same answer again.
         if (told := (str(job_info.job.log), f"{name_run(job_info.job) or job_info.job}: {reason}")) not in self._told:
             self._told.add(told)
             self.logger.error(told[1])
@@ -180,12 +204,14 @@ class Executor(plugin.Executor):
         super()._report_job_error_threadsafe(job_info, msg)
 
     def report_job_error(self, job_info: SubmittedJobInfo, msg: str | None = None, **more: Any) -> None:
-        """Record the end of a job whose run had not begun an attempt."""
+        """Record the end of a job whose run had not begun an attempt, or why SLURM ended another step."""
         job, job_id = job_info.job, str(job_info.external_jobid)
         try:
             if (run := name_run(job)) and job_id.isdecimal():
                 logs = [*list_logs(job), *map(Path, more.get("aux_logs") or [])]
                 record_unstarted(run, *describe_run(job), job_id, read_last_line(logs))
+            elif job_id.isdecimal():
+                keep_end(job, job_id, [Path(log) for log in more.get("aux_logs") or []])
         except Exception as error:
             self.logger.error(f"The end of job {job_id} could not be recorded: {type(error).__name__}: {error}")
         super().report_job_error(job_info, msg, **more)
@@ -226,6 +252,9 @@ class Executor(plugin.Executor):
                 log.unlink(missing_ok=True)
 
     def _fail(self, job_info: SubmittedJobInfo, words: str) -> None:
+        if has_failed_in_grace(job_info.external_jobid):
+            # SLURM would have put it into the queue again, which uses up no retry either.
+            job_info.job.attempt -= 1
         log = (job_info.aux or {}).get("slurm_logfile")
         message = f"SLURM-job '{job_info.external_jobid}' failed, {words}. "
         self.report_job_error(job_info, msg=message, aux_logs=[str(log)] if log else [])
@@ -274,6 +303,20 @@ def keep_refusal(job: Any, reason: str) -> None:
         log.write_text(f"{reason}\n")
     if run := name_run(job):
         record_refusal(run, *describe_run(job), reason)
+
+
+def keep_end(job: Any, job_id: str, logs: list[Path]) -> None:
+    """Write to the log of a step why SLURM ended its job, or why its job ended before it began.
+
+    logs: to which SLURM writes the output of the job.
+    """
+    reason = ask_for_end(job_id).get("reason", "")
+    if not has_started(job):
+        reason = f"job {job_id} ended before the step began: {reason or read_last_line([*list_logs(job), *logs])}"
+        renew_logs(list_logs(job))
+    for log in list_logs(job) if reason else []:
+        with log.open("a") as file:
+            file.write(f"{reason}\n")
 
 
 def has_left_results(job: Any) -> bool:

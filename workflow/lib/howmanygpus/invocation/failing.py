@@ -40,7 +40,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from howmanygpus.files import atomic_path
 from howmanygpus.invocation.attempts import find_new_attempt, list_attempts, record_blocked
 from howmanygpus.invocation.disk import FULL, find_disk_full_message, list_folders, list_full_disks, read_end
-from howmanygpus.invocation.interrupting import stop_starting
+from howmanygpus.invocation.interrupting import find_interruption, stop_starting
 from howmanygpus.invocation.modules import find_own_name
 from howmanygpus.invocation.submitted_jobs import find_older
 
@@ -157,12 +157,19 @@ class Failures(logging.Filter):
                 with self._lock:
                     is_final = job.attempt > job.restart_times
                     self.end(job, is_final)
-                    told = {"cause": self._name_cause(job), "is_final": is_final, "blocked": set(self._blocked)}
+                    is_over = is_final or not self._starts_others()
+                    told = {"cause": self._name_cause(job), "is_final": is_over, "blocked": set(self._blocked)}
                     vars(record).update(told)
             except Exception as error:
                 # The executor must go on, or Snakemake would wait for the job for ever.
                 self._say(f"The failure of {job.rule.name} could not be explained: {type(error).__name__}: {error}")
         return True
+
+    def _starts_others(self) -> bool:
+        """Whether Snakemake still starts jobs, also ones that failed before."""
+        scheduler = self._workflow.scheduler
+        has_stopped = scheduler.failed and not self._workflow.execution_settings.keep_going
+        return not (has_stopped or find_interruption() or getattr(scheduler, "_user_kill", None))
 
     def end_call(self) -> None:
         """Explain the failed jobs about which there was no event. Call it when no job runs any more."""

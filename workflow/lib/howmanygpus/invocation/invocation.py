@@ -26,7 +26,7 @@ from howmanygpus.invocation import (
     versions,
     waiting,
 )
-from howmanygpus.invocation.cluster import find_misfits
+from howmanygpus.invocation.cluster import find_closures, find_misfits
 from howmanygpus.invocation.disk import find_lack_of_space, list_folders, list_full_disks, refuse_lost_links
 from howmanygpus.invocation.dry_run.printing import summarize_dry_run
 from howmanygpus.invocation.failing import Failures, write_quietly
@@ -46,7 +46,7 @@ from howmanygpus.site import retrying
 from howmanygpus.site.concurrency import describe_concurrency, limit_measurements
 from howmanygpus.site.environments.cache import CacheError, check_cache
 from howmanygpus.site.jobs.completing import OlderResultsError, complete_attempts, refuse_older_results
-from howmanygpus.site.jobs.invocations import InUseError, announce, refuse_to_unlock
+from howmanygpus.site.jobs.invocations import InUseError, announce, refuse_folder_of_another, refuse_to_unlock
 from howmanygpus.site.jobs.ledger import complete_and_list_jobs
 from howmanygpus.site.machine import Machine, read_machine, resolve_machine_file
 from howmanygpus.study.invalidation.pins import use_existing
@@ -131,6 +131,8 @@ class Invocation:
     def _plan(self, config: dict) -> tuple[Machine, Plan]:
         try:
             refuse_lost_links()
+            if not self._is_job:
+                refuse_folder_of_another()
             refuse_to_unlock(sys.argv)
             refuse_older_results()
             if not self._is_job:
@@ -173,7 +175,11 @@ class Invocation:
         plan = self.plan
         self._shortages = plan.find_shortages() + find_misfits(plan) + find_lack_of_space(plan)
         deployment = starting.warn_about_deployment(self._workflow.deployment_settings.deployment_method)
-        doubts = [*deployment, *plan.find_excesses(), *plan.find_doubts(), *plan.list_remarks()]
+        account, partition = (
+            starting.read_default(self._workflow, f"slurm_{what}") for what in ("account", "partition")
+        )
+        closed = find_closures(plan, account, partition)
+        doubts = [*deployment, *closed, *plan.find_excesses(), *plan.find_doubts(), *plan.list_remarks()]
         for warning in [*doubts, *self._shortages]:
             self._logger.warning(warning)
 

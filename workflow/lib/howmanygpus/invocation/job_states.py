@@ -21,6 +21,7 @@ them. docs/upstream.md has the text of the reports.
 import asyncio
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -110,6 +111,14 @@ def read_state(job_id: str) -> str | None:
 
 def has_failed(job_id: str, state: str) -> bool:
     return state in FAILED or (state == "PREEMPTED" and is_final(job_id))
+
+
+def has_failed_in_grace(job_id: str) -> bool:
+    """Whether a job that SLURM may requeue failed in the grace time of a preemption, before SLURM did so."""
+    with suppress(SlurmError):
+        job = slurm.find_job(job_id)
+        return job is not None and job.failed_in_grace and job.may_requeue
+    return False
 
 
 def is_final(job_id: str) -> bool:

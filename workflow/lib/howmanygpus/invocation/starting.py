@@ -1,5 +1,6 @@
 """Refuses a call before its first job, for reasons that are known only when Snakemake has planned its jobs."""
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,6 +11,9 @@ from howmanygpus.invocation.submitted_jobs import find_older_jobs
 from howmanygpus.site.machine import Machine
 from howmanygpus.study.plan import Plan
 from howmanygpus.surroundings.environment import list_caches
+
+NAME = re.compile(r"[\w.,-]+")
+"""A plain name of an account or of partitions."""
 
 
 def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Callable[[str], None]) -> list[str]:
@@ -31,6 +35,17 @@ def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Calla
     if not refused and plan.machine.submits and not workflow.local_exec:
         refused = find_misfits_without_devices(jobs) or find_older_jobs(warn)
     return refused
+
+
+def read_default(workflow: Any, resource: str) -> str | None:
+    """Return a name that the profile requests for all jobs; None if there is none, or an expression.
+
+    workflow: Snakemake's. resource: such as slurm_account.
+    """
+    given = (workflow.resource_settings.default_resources or {}).get(resource)
+    # Snakemake evaluates texts for each job, and keeps what was given.
+    name = str(getattr(given, "raw", given)).strip("'\"")
+    return name if given is not None and NAME.fullmatch(name) else None
 
 
 def announce_gate(workflow: Any, say: Callable[[str], None]) -> None:

@@ -16,9 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.files import write_json_atomic
+from howmanygpus.invocation.modules import find_own_name
 from howmanygpus.paths import STATE
+from howmanygpus.site.jobs import ledger
 from howmanygpus.site.jobs.invocations import list_killed_calls
 from howmanygpus.site.slurm import ALIVE, SlurmError, list_queue
+from howmanygpus.study.largest.search import STUDY as SEARCHES
+from howmanygpus.study.runs import Run
 
 NOTES = STATE / "submitted"
 OLDER: dict[str, str] = {}
@@ -85,6 +89,34 @@ def read_seconds(output: str, record: Any) -> float | None:
     if not path.exists():
         return max(0.0, record.endtime - record.starttime)
     return SubmittedJob(**json.loads(path.read_text())).seconds
+
+
+def note_devices(job: Any, job_id: str) -> None:
+    """Note what a submitted job with devices is billed for, in case that it cannot write its own record."""
+    rule, params = "" if job.is_group() else find_own_name(job.rule), job.params
+    size = {"num_nodes": job.resources.get("nodes")}
+    if rule == "train":
+        run = Run.from_path(job.wildcards.run)
+        size |= {"device": run.device, "num_gpus": run.num_gpus}
+        ledger.note_submission(ledger.RUN, run.path, size, job_id, framework=run.framework)
+    elif rule == "observe_parity":
+        request, shares = json.loads(params.request), ledger.share_by_seconds(json.loads(params.studies), {})
+        size |= {"device": next(iter(request["cells"].values()))["device"], "num_gpus": job.threads}
+        more = {"framework": request["framework"]["framework"], "shares": shares}
+        ledger.note_submission(ledger.GATE, Path(job.output.record).stem, size, job_id, **more)
+    elif rule == "probe_device":
+        size |= {"device": job.wildcards.device, "num_gpus": json.loads(params.expected)["devices_per_node"]}
+        shares = ledger.share_equally(params.studies)
+        ledger.note_submission(ledger.PROBE, job.wildcards.device, size, job_id, shares=shares)
+    elif rule in ("measure_allreduce", "measure_gradient_allreduce"):
+        size |= {"device": json.loads(params.device)["device"], "num_gpus": int(job.wildcards.num_gpus)}
+        shares = ledger.share_equally(params.studies)
+        ledger.note_submission(ledger.ALLREDUCE, Path(job.output.record).stem, size, job_id, shares=shares)
+    elif rule == "search_batch_size":
+        request = json.loads(params.request)
+        more = {"framework": request["framework"], "shares": ledger.share_equally(params.studies)}
+        size |= {"device": request["device"], "num_gpus": 1}
+        ledger.note_submission(SEARCHES, Path(job.output.record).stem, size, job_id, **more)
 
 
 def find_older(job: Any) -> SubmittedJob | None:

@@ -39,6 +39,12 @@ OBSTACLES = (
         "'%n %G %f %c %m'`",
     ),
     (
+        "Reserved for|May be reserved",
+        "its nodes are reserved, for example for maintenance",
+        "`scontrol show reservation` says until when. A reservation ends by itself; a job that ends before it begins "
+        "can start now, with a lower `time_limit_min` of the study",
+    ),
+    (
         "ReqNodeNotAvail|Nodes required for job are DOWN|NodeDown|PartitionDown|PartitionInactive",
         "the nodes or the partition {partition} are down, drained or reserved",
         "`sinfo -R` says why; an administrator must return them",

@@ -29,6 +29,7 @@ OPTIONS = {
     "gres": "--gres={}",
     "mem_mb": "--mem={}M",
     "slurm_partition": "--partition={}",
+    "slurm_account": "--account={}",
     "constraint": "--constraint={}",
     "qos": "--qos={}",
 }
@@ -75,8 +76,12 @@ RANKS = {
 """Values of RANK, LOCAL_RANK, WORLD_SIZE and NODE_RANK of each process, by launcher."""
 
 
-def make_batch_script(spec: dict[str, Any], longest_wall_s: float, machine: Machine) -> str:
-    """Return the text of a batch script. spec: that of a planned run; longest_wall_s: of its configuration's runs."""
+def make_batch_script(spec: dict[str, Any], longest_wall_s: float, machine: Machine, account: str | None = None) -> str:
+    """Return the text of a batch script.
+
+    spec: that of a planned run. longest_wall_s: of its configuration's runs. account: which is charged; None for the
+    default of the user.
+    """
     size = JobSize(
         device=machine.device(spec["device"]),
         launcher=spec["launcher"],
@@ -84,7 +89,7 @@ def make_batch_script(spec: dict[str, Any], longest_wall_s: float, machine: Mach
         num_nodes=spec["num_nodes"],
         limit_min=math.ceil(TIME_FACTOR * longest_wall_s / 60),
     )
-    requested = job_resources(machine, size, FIRST)
+    requested = job_resources(machine, size, FIRST) | {"slurm_account": account}
     head = list_options(requested)
     what = f"{spec['framework']}, {spec['num_gpus']} x {spec['device']}, {spec['per_device_batch_size']} per device"
     options = [f"#SBATCH {option}" for option in (f"--job-name={spec['study']}", *head)]

@@ -4,16 +4,13 @@ Drafts the machine file and the profile of a cluster from what SLURM tells on th
 A comment that begins with STATE names what SLURM does not tell, such as prices.
 """
 
-import grp
 import json
-import os
 import re
 import socket
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 
@@ -22,7 +19,7 @@ from howmanygpus.config.schema import read_schema
 from howmanygpus.site import slurm
 from howmanygpus.site.machine import GRES, has_nvml, names_part
 from howmanygpus.site.node_check import describe_interfaces
-from howmanygpus.site.offer import list_gres
+from howmanygpus.site.offer import User, ask_user, explain_closure, list_gres
 
 STATE = "TO STATE: "
 MOST_NODES, MOST_JOBS, RUNTIME_MIN = 2, 100, 60
@@ -48,25 +45,24 @@ WIDTH = 120
 class Site:
     """What can be asked on a machine of a cluster.
 
-    associations: accounts of this user; None without an accounting database. groups: those of this user. host: name of
-    this machine, with its interfaces as site.node_check describes them. capability: compute capability of its GPUs.
+    host: name of this machine, with its interfaces as site.node_check describes them. capability: compute capability of
+    its GPUs.
     """
 
     configuration: dict[str, str]
     partitions: list[slurm.Partition]
     nodes: list[slurm.Node]
-    associations: list[slurm.Association] | None
-    groups: tuple[str, ...]
+    user: User
     host: str
     interfaces: dict[str, dict]
     capability: str | None
 
     def may_use(self, partition: slurm.Partition) -> bool:
-        """Whether the partition starts jobs of this user, as far as groups and accounts are known."""
-        accounts = {each.account for each in self.associations or ()}
-        is_member = not partition.groups or not {*partition.groups}.isdisjoint(self.groups)
-        is_charged = not (partition.accounts and accounts) or not {*partition.accounts}.isdisjoint(accounts)
-        return partition.is_up and is_member and is_charged
+        """Whether the partition starts jobs of this user, as far as groups and accounts are known.
+
+        Jobs may name any QOS of the user.
+        """
+        return partition.is_up and not explain_closure(replace(partition, qos=(), denied_qos=()), self.user)
 
 
 @dataclass(frozen=True)
@@ -104,19 +100,11 @@ class Place:
 
 def ask_site() -> Site:
     """Ask SLURM and this machine. Raises SlurmError if the controller does not answer."""
-    associations = None
-    with suppress(slurm.SlurmError):
-        associations = slurm.list_associations()
-    groups = []
-    for number in os.getgroups():
-        with suppress(KeyError):
-            groups.append(grp.getgrgid(number).gr_name)
     return Site(
         configuration=slurm.read_configuration(),
         partitions=slurm.list_partitions(),
         nodes=slurm.describe_nodes(),
-        associations=associations,
-        groups=tuple(groups),
+        user=ask_user(),
         host=socket.gethostname().split(".")[0],
         interfaces=describe_interfaces(),
         capability=_read_capability(),
@@ -200,6 +188,8 @@ def _draft_device(site: Site, gres: str, place: Place, places: list[Place]) -> I
     )
     if partition.accounts:
         words += f" Jobs there need one of the accounts {', '.join(partition.accounts)}."
+    if partition.qos:
+        words += f" Jobs there need one of the QOS {', '.join(partition.qos)} (`qos`)."
     if further := [str(each) for each in places if each is not place]:
         words += f" Other partitions with this device: {', '.join(further)}."
     yield from _remark(words, 2)
@@ -289,9 +279,9 @@ def draft_profile(site: Site, template: str) -> str:
     """
     partition = choose_partition_without_devices(site)
     longest_min = slurm.to_minutes(partition.time_limit) if partition else inf
-    most = int(min([MOST_JOBS, *(each.max_submitted for each in site.associations or ())]))
+    most = int(min([MOST_JOBS, *(each.max_submitted for each in site.user.associations or ())]))
     limit = _remark("SLURM takes no more of your jobs at a time.") if most < MOST_JOBS else []
-    accounts = list(dict.fromkeys(each.account for each in site.associations or ()))
+    accounts = list(dict.fromkeys(each.account for each in site.user.associations or ()))
     has_database = site.configuration.get("AccountingStorageType", "").endswith("slurmdbd")
     database = "This cluster has a database." if has_database else "This cluster has no database, so keep squeue."
     resources = _remark(

@@ -1,6 +1,9 @@
 """Asks SLURM what a device's partition and nodes offer to a job."""
 
+import grp
+import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 
@@ -35,6 +38,48 @@ class Offer:
         """Return the largest value of a key of Node that num_nodes nodes reach; 0 if there are fewer nodes."""
         values = sorted((getattr(node, key) for node in self.nodes), reverse=True)
         return values[num_nodes - 1] if num_nodes <= len(values) else 0
+
+
+@dataclass(frozen=True)
+class User:
+    """This user. groups: of the system. associations: see site.slurm; None without an accounting database."""
+
+    groups: tuple[str, ...]
+    associations: list[slurm.Association] | None
+
+
+def ask_user() -> User:
+    """Return this user as the system and the accounting database know him."""
+    associations = None
+    with suppress(slurm.SlurmError):
+        associations = slurm.list_associations()
+    groups = []
+    for number in os.getgroups():
+        with suppress(KeyError):
+            groups.append(grp.getgrgid(number).gr_name)
+    return User(tuple(groups), associations)
+
+
+def explain_closure(partition: slurm.Partition, user: User, account: str | None = None, qos: str | None = None) -> str:
+    """Return for which groups, accounts or QOS a partition is, if it starts no job of the user; empty if it may.
+
+    account, qos: those that jobs name; None for any account of the user, and its default QOS.
+    """
+    charged = [each for each in user.associations or () if account in (None, each.account)]
+    accounts = {account} if account else {each.account for each in charged}
+    # SLURM gives jobs the QOS `normal` if the database has no other default.
+    names = {qos} if qos else {each.default_qos or "normal" for each in charged}
+    if partition.groups and {*partition.groups}.isdisjoint(user.groups):
+        return f"is only for the groups {', '.join(partition.groups)}, and yours are {', '.join(user.groups) or 'none'}"
+    for what, allowed, denied, own in (
+        ("accounts", partition.accounts, partition.denied_accounts, accounts),
+        ("QOS", partition.qos, partition.denied_qos, names),
+    ):
+        if own and allowed and own.isdisjoint(allowed):
+            return f"is only for the {what} {', '.join(allowed)}, and jobs have {', '.join(sorted(own))}"
+        if own and not allowed and own <= {*denied}:
+            return f"is closed to the {what} {', '.join(denied)}, and jobs have {', '.join(sorted(own))}"
+    return ""
 
 
 class PartitionError(ValueError):

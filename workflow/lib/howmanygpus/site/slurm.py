@@ -99,6 +99,7 @@ class Job:
     [days-]hours:minutes:seconds. memory: its request. requested, allocated: devices and other resources. restarts: how
     often SLURM has put it into the queue again. may_requeue: whether SLURM may do so. eligible_at: when it could have
     started. started_at: for a waiting job, when SLURM expects it to start. ended_at: None until it has ended.
+    preempted_at: when SLURM last told it to make room, which only scontrol tells.
     """
 
     id: str
@@ -118,6 +119,12 @@ class Job:
     eligible_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None
+    preempted_at: float | None = None
+
+    @property
+    def failed_in_grace(self) -> bool:
+        """Whether the job failed in the grace time of a preemption, which SLURM does not count as preempted."""
+        return self.state == "FAILED" and (self.preempted_at or 0.0) >= (self.started_at or 0.0) > 0.0
 
     @property
     def is_alive(self) -> bool:
@@ -130,8 +137,8 @@ class Partition:
     """A partition.
 
     time_limit: as for a job, or UNLIMITED. max_nodes, max_cores, max_memory_mb, max_memory_per_core_mb: infinity
-    without a limit; cores and memory are those of a node. is_up: whether it starts jobs. groups, accounts: those that
-    may use it; empty for all.
+    without a limit; cores and memory are those of a node. is_up: whether it starts jobs. groups, accounts, qos: those
+    that may use it; empty for all. denied_accounts, denied_qos: those that may not.
     """
 
     name: str
@@ -144,6 +151,9 @@ class Partition:
     is_up: bool = True
     groups: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
+    qos: tuple[str, ...] = ()
+    denied_accounts: tuple[str, ...] = ()
+    denied_qos: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,10 +172,15 @@ class Node:
 
 @dataclass(frozen=True)
 class Association:
-    """An account of this user. max_submitted: how many jobs may wait and run at a time; infinity without a limit."""
+    """An account of this user.
+
+    max_submitted: how many jobs may wait and run at a time; infinity without a limit. default_qos: of its jobs, if one
+    is set.
+    """
 
     account: str
     max_submitted: float
+    default_qos: str = ""
 
 
 def read_job_id() -> str | None:
@@ -200,6 +215,7 @@ def find_job(job_id: str) -> Job | None:
             eligible_at=_to_seconds(told.get("EligibleTime", "")),
             started_at=_to_seconds(told.get("StartTime", "")),
             ended_at=_to_seconds(told.get("EndTime", "")),
+            preempted_at=_to_seconds(told.get("PreemptTime", "")),
         )
     )
 
@@ -284,6 +300,9 @@ def list_partitions() -> list[Partition]:
             is_up=told.get("State", "UP") == "UP" and told.get("RootOnly") != "YES",
             groups=_to_names(told.get("AllowGroups", "ALL")),
             accounts=_to_names(told.get("AllowAccounts", "ALL")),
+            qos=_to_names(told.get("AllowQos", "ALL")),
+            denied_accounts=_to_names(told.get("DenyAccounts", "")),
+            denied_qos=_to_names(told.get("DenyQos", "")),
         )
         for told in _show_all("partition", "PartitionName")
     ]
@@ -315,9 +334,9 @@ def read_configuration() -> dict[str, str]:
 def list_associations() -> list[Association]:
     """Return the accounts that this user may charge, as the accounting database knows them."""
     command = ["sacctmgr", "--noheader", "--parsable2", "show", "associations", f"user={getpass.getuser()}"]
-    lines = _call([*command, "format=Account,MaxSubmitJobs"]).splitlines()
-    told = [line.split("|") for line in lines if line.count("|") == 1]
-    return [Association(account, _to_number(most)) for account, most in told]
+    lines = _call([*command, "format=Account,MaxSubmitJobs,DefaultQOS"]).splitlines()
+    told = [line.split("|") for line in lines if line.count("|") in (1, 2)]
+    return [Association(account, _to_number(most), *qos) for account, most, *qos in told]
 
 
 def cancel(ids: Iterable[str], only_waiting: bool = False) -> None:

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from snakemake.logging import show_logs
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.settings import OutputSettingsLoggerInterface
 
+from howmanygpus.invocation.disk import read_end
 from howmanygpus.invocation.dry_run.summary import NOTHING, RUNS, describe_duration, format_s
 from howmanygpus.invocation.progress.following import EndedRun, RunFollower, read_ended_run
 from howmanygpus.invocation.progress.tracking import RUNNING, WAITING, Step, Tracker
@@ -18,6 +20,14 @@ from howmanygpus.study.runs import Run
 
 FOLLOWED = 40
 """Most runs whose events are read at the same time. A terminal has no lines for more."""
+SHORT_LOG = 20
+"""Most lines of the log of a failed step that are shown. Of a longer one, its last message is, with its path."""
+
+
+def list_short_logs(job: Any) -> list[str]:
+    """Return the logs of a step for which a screen has room; those of its job of SLURM repeat the step's command."""
+    counted = {str(log): len(read_end(Path(log)).splitlines()) for log in job.log}
+    return [log for log, count in counted.items() if 0 < count <= SHORT_LOG]
 
 
 class Printer:
@@ -110,8 +120,8 @@ class Printer:
             # The message before may be that of invocation.failing, or SLURM's refusal.
             said = self._last.removeprefix(f"{step.run.path}: ")
             told = "" if said != self._last and said in told else told
-        elif self._settings.show_failed_logs and not self.is_live and record.log:
-            told = "\n".join([f"Failed: {step.job.rule.name}", *show_logs(record.log)])
+        elif self._settings.show_failed_logs and not self.is_live and (logs := list_short_logs(step.job)):
+            told = "\n".join([f"Failed: {step.job.rule.name}", *show_logs(logs)])
         else:
             told = f"Failed: {told}"
         again = "" if record.is_final else "It is tried again."

@@ -188,6 +188,10 @@ class ProductRules(RuleFunctions):
         machine = self._machine
         return [AliasedParameter(machine.path, sha256_of_file(machine.path))] if machine.submits else []
 
+    def account(self, wildcards, resources) -> str | list:
+        """Return the account that the profile names for all jobs, if it names one."""
+        return resources.get("slurm_account") or []
+
     def _is_priced(self, study: str) -> bool:
         """Say whether the machine file has a price for a device of the study."""
         billings = [self._machine.billing(run.device) for run in self._plan.studies[study].runs]

@@ -165,9 +165,10 @@ class TrainingRules(RuleFunctions):
             launcher = FRAMEWORKS[run.framework].launcher
         return JobSize(device, launcher, run.num_gpus, self._machine.count_nodes(run), limit_min)
 
-    def requested(self, wildcards) -> str:
-        """Return as JSON the resources of a run's first job."""
-        return json.dumps(job_resources(self._machine, self.size(wildcards), FIRST))
+    def requested(self, wildcards, resources) -> str:
+        """Return as JSON the resources of a run's first job, with the account that the profile names for all jobs."""
+        found = job_resources(self._machine, self.size(wildcards), FIRST)
+        return json.dumps(found | {"slurm_account": resources.get("slurm_account")})
 
     def growth(self, wildcards, attempt) -> Growth:
         """Return how much more an attempt requests than the first one in this call."""

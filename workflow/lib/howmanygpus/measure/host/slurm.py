@@ -6,17 +6,32 @@ A launcher asks SLURM nothing: the program that started it has done so, and left
 
 import json
 import os
+import re
+from pathlib import Path
 
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.spec import LaunchSpec
 
 JOB = "HOWMANYGPUS_JOB"
 """Environment variable with the job as JSON; see site.jobs.ledger."""
+OUT_OF_MEMORY = re.compile(
+    "^s(?:run|lurm).*(?:exceeded (?:virtual )?memory limit|oom[-_]kill|Out Of Memory)", re.IGNORECASE
+)
+"""What slurmstepd prints when it, or the kernel for it, has killed processes that took too much memory."""
 
 
 def read_job() -> dict | None:
     """Return the entry `job` of a run's record; None outside of jobs."""
     return json.loads(os.environ[JOB])["record"] if JOB in os.environ else None
+
+
+def find_out_of_memory(said: Path) -> str:
+    """Return slurmstepd's line about processes that took too much memory of the host; empty if there is none.
+
+    said: file with what the processes of a run, and srun, have written to stderr; it may be missing.
+    """
+    text = said.read_text(encoding="utf-8", errors="replace") if said.exists() else ""
+    return next((line.strip() for line in text.splitlines() if OUT_OF_MEMORY.search(line)), "")
 
 
 def restore_environment(spec: LaunchSpec, placement: Placement) -> dict[str, str]:

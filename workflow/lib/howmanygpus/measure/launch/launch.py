@@ -274,7 +274,8 @@ def run_attempt(
                 record |= {"telemetry": json.loads(attempt.telemetry_facts.read_text())}
             if staged := [process["staging_s"] for process in record["processes"] if "staging_s" in process]:
                 record |= {"staging_s": max(staged)}
-        if attempt.outcome.exists():
+        # A step in which a process was killed for its memory may end with status 0.
+        if attempt.outcome.exists() and not slurm.find_out_of_memory(attempt.said):
             ignore_signals()  # a run that is done is not lost to a late Ctrl-C
             outcome = check_frozen(json.loads(attempt.outcome.read_text()), attempt.path, started_at)
             publish(spec, attempt, options.run_dir, record | outcome | {"finished_at": now()}, work)

@@ -12,6 +12,7 @@ import json
 import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 
 from howmanygpus.files import read_each, write_json_atomic
@@ -27,6 +28,8 @@ OWNER, REPLACED = "owner.json", "replaced.json"
 OLDER_ATTEMPTS = Path("results/logs/train")
 LARGE = (".csv", ".npz", ".safetensors")
 """Suffixes of files that grow with the length of a run or the size of a network."""
+FAILED_BY_ITSELF = ("crashed", "no_rendezvous")
+"""Statuses of attempts whose processes may have ended by the signal of a preemption."""
 TERMINATED = ("exit status 143", "killed by SIGTERM")
 """Reasons of attempts that got SIGTERM while the controller was too busy to say why; 143 is 128 + SIGTERM."""
 
@@ -203,7 +206,7 @@ def _explain_end_of_job(record: dict) -> dict | None:
     The result is empty if the record tells the end.
     """
     if record["status"] not in ("running", "interrupted") and record.get("reason") not in TERMINATED:
-        return {}
+        return _explain_preemption(record) if record["status"] in FAILED_BY_ITSELF else {}
     if (job_id := record["job"].get("id")) is None:
         return None if record["status"] == "running" else {}
     try:
@@ -217,6 +220,20 @@ def _explain_end_of_job(record: dict) -> dict | None:
     if record["status"] == "running":
         return {"status": "killed", "reason": f"job {job_id} ended without a word"}
     return {}
+
+
+def _explain_preemption(record: dict) -> dict | None:
+    """Return status and reason of an attempt that failed because its processes got the signal of a preemption.
+
+    The result is empty for any other, also if SLURM does not answer, and None if a preempted job has not ended yet.
+    """
+    job = None
+    if record["job"].get("id") and not record["job"].get("packed"):
+        with suppress(SlurmError):
+            job = find_job(record["job"]["id"])
+    if job is None or (job.preempted_at or 0.0) < (job.started_at or inf):
+        return {}
+    return None if job.is_alive and not was_requeued(record, job) else explain_job(job)
 
 
 def was_requeued(record: dict, job: Job) -> bool:

@@ -9,14 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from howmanygpus.measure.host.slurm import find_out_of_memory
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.paths import JOB_LOGS
 from howmanygpus.site.slurm import Job, SlurmError, look_up
 
-OUT_OF_HOST_MEMORY = re.compile(
-    "^s(?:run|lurm).*(?:exceeded (?:virtual )?memory limit|oom-kill|Out Of Memory)", re.IGNORECASE
-)
-"""What slurmstepd prints when it, or the kernel for it, has killed processes that took too much memory."""
 STATES = {
     "TIMEOUT": ("time_limit", "SLURM ended the job at its time limit of {job.time_limit}"),
     "DEADLINE": ("time_limit", "SLURM ended the job at its deadline"),
@@ -61,12 +58,13 @@ def explain_job(job: Job | None) -> dict:
 
     With OverMemoryKill, the state of a job that took too much memory is FAILED, and only its log says why.
     """
-    if job is not None and job.state == "FAILED":
-        logs = [path.read_text(errors="replace") for path in JOB_LOGS.rglob(f"{job.id}.log")]
-        return find_exhausted_memory("\n".join(logs))
-    if job is None or job.state not in STATES:
+    if job and job.state == "FAILED" and not job.failed_in_grace:
+        words = next(filter(None, map(find_out_of_memory, JOB_LOGS.rglob(f"{job.id}.log"))), "")
+        return {"status": "host_out_of_memory", "reason": words} if words else {}
+    state = "PREEMPTED" if job and job.failed_in_grace else job and job.state
+    if job is None or state not in STATES:
         return {}
-    status, reason = STATES[job.state]
+    status, reason = STATES[state]
     return {"status": status, "reason": f"{reason.format(job=job, memory=job.memory or 'memory')} (job {job.id})"}
 
 
@@ -98,9 +96,9 @@ def read_crash(attempt: AttemptFolder, exit_status: int) -> dict:
     Processes that lose their connection to a failed one fail later, with errors about that. A process that a library
     aborts has no traceback. If there is no message at all, the reason is the exit status.
     """
+    if words := find_out_of_memory(attempt.said):
+        return {"status": "host_out_of_memory", "reason": words}
     said = attempt.said.read_text(encoding="utf-8", errors="replace") if attempt.said.exists() else ""
-    if exhausted := find_exhausted_memory(said):
-        return exhausted
     written = [path for path in attempt.path.glob("error.rank*.txt") if path.stat().st_size]
     first = read_first_failure(said)
     if first and attempt.error_of(first.rank) not in written:
@@ -114,12 +112,6 @@ def read_crash(attempt: AttemptFolder, exit_status: int) -> dict:
     if exit_status < 0:
         return name_crash(f"killed by {signal.Signals(-exit_status).name}")
     return name_crash(f"exit status {exit_status}")
-
-
-def find_exhausted_memory(said: str) -> dict:
-    """Return status and reason of a run from what slurmstepd says of its memory; empty if it says nothing of it."""
-    line = next(filter(OUT_OF_HOST_MEMORY.search, said.splitlines()), "")
-    return {"status": "host_out_of_memory", "reason": line.strip()} if line else {}
 
 
 def explain_crashes(path: Path) -> str:

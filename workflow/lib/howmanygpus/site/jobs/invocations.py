@@ -6,8 +6,10 @@ regularly, so that other hosts see that it is alive. The file of a call that was
 """
 
 import atexit
+import itertools
 import json
 import os
+import pwd
 import sys
 import tempfile
 import threading
@@ -20,7 +22,7 @@ from pathlib import Path
 from howmanygpus.files import read_each, write_json_atomic
 from howmanygpus.measure.host.messages import TOLD, VARIABLE
 from howmanygpus.measure.records import now
-from howmanygpus.paths import STATE
+from howmanygpus.paths import RUNS, STATE
 from howmanygpus.site.slurm import SlurmError, list_queue
 from howmanygpus.surroundings.secrets import make_hiding
 
@@ -92,6 +94,28 @@ def refuse_to_unlock(arguments: list[str]) -> None:
             f"--unlock: the call that locked this folder still runs: {living[0].describe()}. Two calls would do the "
             "same runs. Wait for its end or press Ctrl-C in its terminal, which releases the folder."
         )
+
+
+def refuse_folder_of_another() -> None:
+    """Raise InUseError if another user owns something here in which this user's calls would have to write."""
+    state, results = STATE.parent, RUNS.parent
+    below = (state.glob("*/"), STATE.glob("*/"), results.glob("*/"), results.glob("*/*/"))
+    for path in filter(Path.exists, (Path(), state, results, *itertools.chain(*below))):
+        if path.stat().st_uid != os.geteuid() and not os.access(path, os.W_OK | os.X_OK):
+            owner, user = (_name_user(uid) for uid in (path.stat().st_uid, os.geteuid()))
+            raise InUseError(
+                f"{path.absolute()}: belongs to {owner}, and {user} cannot write there. Give your calls in a folder of "
+                f"your own, which can use the same clone: `--directory FOLDER`. To share this one, {owner} gives "
+                "`chgrp -R GROUP . && chmod -R g+rwX . && find . -type d -exec chmod g+s {} +` here with a group of "
+                "both, and both give `umask 002` before their calls, one after the other."
+            )
+
+
+def _name_user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
 
 
 def read_call(name: str | None) -> Call | None:

@@ -5,6 +5,9 @@ Every job has a record of its own, which outlives the result of the job, because
 records of jobs that have ended are completed with the outcome of a run and with SLURM's times. A job of SLURM has its
 devices from before its program starts until after its program ends, and is charged for all of it. Without an answer of
 SLURM, a record keeps the times of its program.
+
+A job may not write its record, as on a full disk or if it is replaced at once. Each job is therefore noted when it is
+submitted, and SLURM tells of each of its starts that has no record.
 """
 
 import json
@@ -15,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.host.machine_lock import HELD, read_held
 from howmanygpus.measure.host.slurm import JOB
 from howmanygpus.measure.records import now
-from howmanygpus.paths import JOBS, RUNS
+from howmanygpus.paths import ATTEMPTS, JOBS, RUNS
 from howmanygpus.site import slurm
 from howmanygpus.site.jobs.attempts import TIME_FORMAT
 from howmanygpus.site.jobs.completing import write_if_room
@@ -35,7 +38,11 @@ RUN, GATE, PROBE, ALLREDUCE = "run", "gate", "probe", "allreduce"
 """Kinds of jobs, which are the folders of their records."""
 HELD_TIME_SUFFIX = ".held"
 """Suffix of the file beside a job's record that notes when it had the machine; see measure.host.machine_lock."""
+SUBMITTED_SUFFIX = ".submitted"
+"""Suffix of the file beside a job's records that was written when the job was submitted."""
 SIZE = ("device", "num_gpus", "num_nodes")
+NOWHERE = ("", "None assigned", "(null)")
+"""SLURM's words for the nodes of a job that has never had any."""
 AWAY_S, PAUSE_S = 300.0, 5.0
 """How long a job that begins waits for a controller that is away, and the time between two questions, in seconds."""
 
@@ -43,6 +50,13 @@ AWAY_S, PAUSE_S = 300.0, 5.0
 def is_packed(placement: dict) -> bool:
     """Return whether a job shares an allocation of SLURM with others. placement: see measure.host.placement."""
     return slurm.read_job_id() is not None and placement.get("scheduler", "none") == "none"
+
+
+def note_submission(kind: str, name: str, size: dict, job_id: str, **more: Any) -> None:
+    """Note a job of SLURM that was submitted, until its records are complete. Arguments as in start_record."""
+    path = JOBS / kind / name / f"job{job_id}{SUBMITTED_SUFFIX}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json_atomic(path, {"kind": kind, "name": name, **{key: size[key] for key in SIZE}, **more, "job_id": job_id})
 
 
 def start_record(kind: str, name: str, size: dict, packed: bool, **more: Any) -> Path:
@@ -178,25 +192,82 @@ def complete_and_list_jobs(jobs: Path = JOBS, results: Path = Path()) -> dict[st
     before, completed = complete_jobs(jobs, results)
     for path, record in completed.items():
         write_if_room(path, record, leftovers=[])
-    return {str(path): record for path, record in (before | completed).items()}
+    records = before | completed
+    for path, job_id in _list_submitted(jobs).items():
+        own = [record for file, record in records.items() if _is_of(record, job_id) and file.exists()]
+        num_starts = 1 + max((record["job"]["restarts"] or 0 for record in own), default=0)
+        if len(own) >= num_starts and all(record.get("settled") for record in own):
+            path.unlink(missing_ok=True)
+    return {str(path): record for path, record in records.items()}
 
 
 def complete_jobs(jobs: Path = JOBS, results: Path = Path()) -> tuple[dict[Path, dict], dict[Path, dict]]:
     """Return all records of jobs as they are, and completed versions of those that can be completed, by path.
 
-    jobs: the folder of the records. results: the folder that holds `results/`.
+    The latter include records for starts of jobs that have none. jobs: the folder of the records. results: the folder
+    that holds `results/`.
     """
     records = {path: json.loads(path.read_text()) for path in sorted(jobs.rglob("*.json"))}
     waiting = {path: record for path, record in records.items() if not record.get("settled")}
-    known = ask_scheduler(record["job"]["id"] for record in waiting.values() if "job" in record)
+    submitted = _list_submitted(jobs)
+    known = ask_scheduler({*(each["job"]["id"] for each in waiting.values() if "job" in each), *submitted.values()})
+    recovered: dict[Path, dict] = {}
+    for path, job_id in submitted.items():
+        own = [record for record in records.values() if _is_of(record, job_id)]
+        recovered |= _recover(path, known.get(job_id, []), own, results)
     completed = {}
-    for path, record in waiting.items():
+    for path, record in (waiting | recovered).items():
         told = read_outcome(path, record, results) if record["kind"] == RUN else {}
         answer = find_start(known.get(record["job"]["id"], []), record) if "job" in record else None
         held = read_held(path.with_suffix(HELD_TIME_SUFFIX)) if "held_s" in record else {}
         if (ended := complete(record | told | held, answer)) != record:
             completed[path] = ended
     return records, completed
+
+
+def _list_submitted(jobs: Path) -> dict[Path, str]:
+    """Return the ids of the submitted jobs whose records may be incomplete, by the path of their note."""
+    return {path: path.stem.removeprefix("job") for path in sorted(jobs.rglob(f"*{SUBMITTED_SUFFIX}"))}
+
+
+def _is_of(record: dict, job_id: str) -> bool:
+    return record.get("job", {}).get("id") == job_id and not record["job"]["packed"]
+
+
+def _recover(path: Path, answers: list[Job], own: list[dict], results: Path) -> dict[Path, dict]:
+    """Return records for the starts of a job that have ended and have none, by path.
+
+    path: of its note. A job that has ended and never had a node needs no record, so that its note is removed.
+    answers: SLURM's, see ask_scheduler. own: the records that the job has written. results: as in complete_jobs.
+    """
+    starts = [answer for answer in answers if answer.nodes not in NOWHERE and answer.started_at is not None]
+    if answers and not starts and all(map(has_ended, answers)):
+        path.unlink(missing_ok=True)
+    written = [find_start(starts, record) for record in own]
+    try:
+        noted = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    found = {}
+    for answer in starts:
+        if answer in written or not has_ended(answer):
+            continue
+        job_id, moment = noted["job_id"], time.strftime(TIME_FORMAT, time.gmtime(answer.started_at))
+        record = {key: value for key, value in noted.items() if key != "job_id"}
+        if record["kind"] == RUN:
+            attempts = (results / ATTEMPTS / record["name"]).glob(f"*-job{job_id}")
+            later = sorted(attempt.name for attempt in attempts if attempt.name >= moment)
+            record["attempt"] = str(ATTEMPTS / record["name"] / (later[0] if later else f"{moment}-job{job_id}"))
+        record |= {"status": "completed" if answer.state == "COMPLETED" else "running", "reason": "", "pid": 0}
+        record |= {"born": None, "hostname": answer.nodes, "started_at": _to_moment(answer.started_at)}
+        record |= {"finished_at": _to_moment(answer.ended_at)}
+        record["job"] = describe_job(job_id, answer) | {"packed": False}
+        found[path.with_name(f"{moment}-job{job_id}.json")] = record
+    return found
+
+
+def _to_moment(seconds: float | None) -> str:
+    return datetime.fromtimestamp(seconds or 0.0, UTC).isoformat()
 
 
 def read_outcome(path: Path, record: dict, results: Path) -> dict:
