@@ -324,7 +324,7 @@ def _list_missed(case: Case) -> list[Facts]:
         names = dict(zip(CONFIGURATION, key, strict=True))
         names["series"] = name_series(names, case.runs)
         quality, rate = (repeats[name].astype(float).median() for name in ("quality_last", "images_per_s"))
-        facts = {"num_missed": num_missed, "num_repeats": len(repeats)}
+        facts: Facts = {"num_missed": num_missed, "num_repeats": len(repeats)}
         facts |= {"quality": quality if np.isfinite(quality) else None}
         facts |= {"times_rate": rate / own if np.isfinite(rate / own) else None}
         found += [{"name": name_configuration(names)} | facts] if num_missed else []
@@ -401,10 +401,9 @@ def _list_faster(case: Case, failed: pd.DataFrame) -> list[str]:
 def _doubt_edges(case: Case) -> Doubts:
     """What would have to be measured to know more."""
     chosen, runs = case.chosen, case.runs
-    sizes = {each.names["global_batch_size"] for each in case.found}
-    if chosen and not case.goal.is_target and len(sizes) > 1 and not any(each.qualities for each in case.found):
-        facts = {"is_program": is_program(runs), "smallest": min(sizes), "largest": max(sizes)}
-        yield "rate_alone", facts
+    batches = {each.names["global_batch_size"] for each in case.found}
+    if chosen and not case.goal.is_target and len(batches) > 1 and not any(each.qualities for each in case.found):
+        yield "rate_alone", {"is_program": is_program(runs), "smallest": min(batches), "largest": max(batches)}
     if rates := name_own_rates(runs):
         yield "own_rates", {"rates": rates}
     measured = sorted(case.by_count)
