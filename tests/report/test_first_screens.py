@@ -38,6 +38,7 @@ def test_runs_of_different_length_are_not_compared_by_a_limit():
     for limit in ({"deadline_h": 1}, {"budget": 100.0}):
         decision, _ = answer(*unequal, thresholds=(), **limit)
         assert decision["recommended"] is None and "different length" in decision["refusal"]
+        assert "edge_of_counts" not in get_doubts(decision), "no number of devices makes them comparable"
         assert [one["efficiency"] for one in decision["counts"]] == [None, pytest.approx(1), pytest.approx(1)]
         assert answer(*unequal, **limit)[0]["recommended"], "a threshold makes them comparable"
         equal = [run_for(100 / n, n, 1000.0) for n in (1, 2, 4)]

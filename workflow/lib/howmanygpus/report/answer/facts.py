@@ -222,7 +222,7 @@ def _decide_part(
     ties = _list_ties(chosen, shown) if chosen else []
     named = [*([chosen] if chosen else []), *(other for _, other in alternatives), *ties]
     last = chosen
-    if refusal is not None and question.deadline_h is not None:
+    if refusal is not None and question.deadline_h is not None and clock == WALL:
         last = min(trusted, key=lambda each: each.time, default=None)
     guesses = runs["quality_of_guess"].dropna().astype(float)
     case = Case(
