@@ -55,5 +55,11 @@ def find(decision, role):
     return found
 
 
+def find_facts(decision, kind):
+    """Return the facts of the only doubt of a kind."""
+    (found,) = [doubt["facts"] for doubt in decision["doubts"] if doubt["kind"] == kind]
+    return found
+
+
 def get_doubts(decision):
     return [doubt["kind"] for doubt in decision["doubts"]]

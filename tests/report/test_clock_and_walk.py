@@ -37,7 +37,8 @@ def test_node_counts_have_rows_and_names_of_their_own():
 def test_device_hours_count_all_devices_of_a_billed_node():
     billed = [{"device_hours": 1.0 * n, "billed_device_hours": 4.0} for n in (1, 4)]
     decision, _ = answer(repeat(around(100), **billed[0]), repeat(around(50), num_gpus=4, **billed[1]))
-    assert decision["recommended"]["device_seconds"] == 400 and find(decision, "fastest")["times_price"] == 0.5
+    assert [one["device_seconds"] for one in decision["counts"]] == [400, 200]
+    assert decision["recommended"]["num_gpus"] == 4, "it is faster and takes fewer device-hours, although not 2.25 x"
 
 
 def test_one_price_of_two_models_is_doubted():

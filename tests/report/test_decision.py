@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from answered import make_runs
-from decided import answer, answer_all, around, find, get_doubts, priced, repeat
+from decided import answer, answer_all, around, find, find_facts, get_doubts, priced, repeat
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.tables.explanations import COLUMNS as EXPLANATIONS
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
@@ -330,11 +330,13 @@ def test_a_threshold_that_only_diverged_runs_reached_is_no_goal():
 
 
 def test_configurations_that_miss_the_goal_are_left_out_and_said():
-    decision, text = answer(
+    decision, _ = answer(
         repeat(around(100), quality=0.96), repeat(around(30), "b", quality=0.93), thresholds=(0.9, 0.95)
     )
     assert decision["recommended"]["framework"] == "a"
-    assert "Left out, because not all repeats reached accuracy 0.95: 1 configuration (b)." in text
+    (left_out,) = find_facts(decision, "missed_target")["configurations"]
+    assert (left_out["name"], left_out["num_missed"], left_out["num_repeats"]) == ("1 x cpu b batch 8", 3, 3)
+    assert left_out["quality"] == 0.93 and left_out["times_rate"] == pytest.approx(100 / 30)
 
 
 def test_costs_that_are_not_all_known_in_one_currency_are_not_compared():

@@ -46,7 +46,8 @@ def test_a_larger_global_batch_that_needs_more_images_is_the_reason():
     kind, text = why(repeat(around(100), images_per_s=10.0), repeat(around(95), num_gpus=2, images_per_s=20.0))
     assert kind == "more_images"
     assert (
-        "trains 2 x the images/s, but needs 1.9 x the images to the target (batches of 16 instead of 8): 1.05" in text
+        "trains 2 x the images/s, but needs 1.9 x the images to the target (global batches of 16 instead of 8): 1.05"
+        in text
     )
 
 

@@ -27,6 +27,8 @@ MOST = (
     *({"doubts": 3, "rows": rows, "alternatives": 4, "ties": 1, "decisions": 3} for rows in (6, 4)),
     *({"doubts": doubts, "rows": 4, "alternatives": 4, "ties": 1, "decisions": 3} for doubts in (2, 1)),
     *({"doubts": 1, "rows": 4, "alternatives": most, "ties": 1, "decisions": 3} for most in (3, 2)),
+    {"doubts": 1, "rows": 3, "alternatives": 1, "ties": 0, "decisions": 8},
+    *({"doubts": 1, "rows": 0, "alternatives": most, "ties": 0, "decisions": 8} for most in (2, 1, 0)),
     *({"doubts": 0, "rows": 0, "alternatives": 0, "ties": 0, "decisions": decisions} for decisions in (8, 4)),
 )
 """Most parts of each kind that a first screen shows, from the fullest to the shortest."""
@@ -217,10 +219,12 @@ def name_next(line: str) -> str:
     return "Next, in the study" if re.match(r"\w+:", line) else "Next"
 
 
-def write_price(one: dict[str, Any], is_target: bool) -> str:
+def write_price(one: dict[str, Any], is_target: bool, unit: str) -> str:
     """Write what a configuration costs: money, else device-hours; nothing for a rate without a price."""
+    if one["cost_per_million"]:
+        return write_value(one["cost_per_million"], f"{one['currency']} per million {unit}")
     if one["cost"]:
-        return write_value(one["cost"], one["currency"])
+        return write_value(one["cost"], one["currency"]) + ("" if is_target else " for a whole run")
     return f"{one['device_seconds'] / 3600:.3g} device-hours" if is_target else ""
 
 
@@ -287,13 +291,15 @@ def _list_counts(
 ) -> list[list[str]]:
     goal, clock = decision["goal"], decision["clock"]
     is_target = goal["threshold"] is not None
-    priced = [one for one in counts if one["cost"]]
+    is_rated = any(one["cost_per_million"] for one in counts)
+    cost = "cost_per_million" if is_rated else "cost"
+    priced = [one for one in counts if one[cost]]
     columns = {
         "": [">" if one["is_recommended"] else "" for one in counts],
         "devices": [str(one["num_gpus"]) for one in counts],
         "nodes": [str(one["num_nodes"]) for one in counts],
         "framework": [one["series"] for one in counts],
-        "batch": [str(one["per_device_batch_size"]) for one in counts],
+        "batch": [_write_batch(one) for one in counts],
     }
     if is_target:
         name, size = choose_unit(max(one[clock]["median"] for one in counts))
@@ -302,12 +308,19 @@ def _list_counts(
     columns[f"{unit}/s"] = [write(one["images_per_s"]) if one["images_per_s"] else "-" for one in counts]
     columns["efficiency"] = ["-" if one["efficiency"] is None else f"{100 * one['efficiency']:.0f} %" for one in counts]
     if priced:
-        columns[priced[0]["currency"]] = [write_number(one["cost"]["median"]) if one["cost"] else "-" for one in counts]
+        head = f"{priced[0]['currency']}{f' per million {unit}' if is_rated else ''}"
+        columns[head] = [write_number(one[cost]["median"]) if one[cost] else "-" for one in counts]
     elif is_target:
         columns["device-h"] = [f"{one['device_seconds'] / 3600:.3g}" for one in counts]
     if all(one["num_nodes"] == 1 for one in counts):
         del columns["nodes"]
     return [[*columns], *map(list, zip(*columns.values(), strict=True))]
+
+
+def _write_batch(one: dict[str, Any]) -> str:
+    """Write the batch of a device in a step, such as `64`, or `4 x 64` if it is accumulated."""
+    batches = f"{one['accumulate']} x " if one["accumulate"] > 1 else ""
+    return f"{batches}{one['per_device_batch_size']}"
 
 
 RELATIVE = ("relative", "low", "high")

@@ -79,7 +79,7 @@ class Candidate:
     again. num_billed: devices that are billed, which are all of a node where nodes are. images_of_run: of a whole run;
     nan if it is not known. clock: the one that decides. scatter: usual factor between repeats by it, see report.ties.
     images, missed: images until the goal, and training seconds until the last evaluation that missed it, by repeat;
-    empty without a target.
+    empty without a target. starts: seconds of start-up and first step, by repeat; nan if they are not known.
     """
 
     names: dict[str, Any]
@@ -101,6 +101,7 @@ class Candidate:
     scatter: float = np.nan
     images: list[float] = field(default_factory=list)
     missed: list[float] = field(default_factory=list)
+    starts: list[float] = field(default_factory=list)
 
     @property
     def num_gpus(self) -> int:
@@ -109,6 +110,11 @@ class Candidate:
     @property
     def framework(self) -> str:
         return str(self.names["framework"])
+
+    @property
+    def series(self) -> list[Any]:
+        """Values of the columns of its series."""
+        return [self.names[name] for name in list_columns(SERIES)]
 
     @cached_property
     def duration(self) -> float:
@@ -145,6 +151,28 @@ class Candidate:
             return self.costs
         return [cost * time / wall for cost, time, wall in zip(self.costs, self.times, self.walls, strict=True)]
 
+    @property
+    def is_rated(self) -> bool:
+        """Whether its times are of one image, as without a target."""
+        return not self.images and self.clock == TRAINING
+
+    @property
+    def costs_per_million(self) -> list[float]:
+        """Money for a million images of training, by repeat; empty unless times are of one image and costs are known.
+
+        Those of a whole run would compare runs of different lengths, and their start-up.
+        """
+        is_known = self.is_rated and self.costs and len(self.walls) == len(self.times)
+        return [1e6 * price for price in self._prices] if is_known else []
+
+    @property
+    def evaluated(self) -> list[float]:
+        """Seconds of wall time until the goal that are neither start-up nor training, which evaluation takes."""
+        if not self.images or len(self.walls) != len(self.durations):
+            return []
+        parts = zip(self.walls, self.starts, self.durations, strict=True)
+        return [max(0.0, wall - start - duration) for wall, start, duration in parts]
+
     def gain_over(self, other: "Candidate") -> Value:
         """How many times faster this configuration is than another.
 
@@ -159,23 +187,42 @@ class Candidate:
         return Value(gain, float(low), float(high))
 
     def need_over(self, other: "Candidate", worth_doubling: float) -> float:
-        """How many times faster than another configuration its number of devices must make this one."""
-        return worth_doubling ** log2(self.num_gpus / other.num_gpus)
+        """How many times faster than another configuration its number of devices must make this one.
+
+        On as many devices, those that are billed count, of which more nodes may have more.
+        """
+        is_of_as_many = self.num_gpus == other.num_gpus
+        grown = self.num_billed / other.num_billed if is_of_as_many else self.num_gpus / other.num_gpus
+        return worth_doubling ** log2(grown)
+
+    def gains_enough_over(self, other: "Candidate", worth_doubling: float) -> bool:
+        """Whether the median gain is what the number of devices must bring."""
+        return self.gain_over(other).median * (1 + ROUNDING) >= self.need_over(other, worth_doubling)
 
     def bound_below(self, other: "Candidate") -> list[float]:
         """Return the times of repeats as if the goal was met right after the evaluation before.
 
         Only repeats that needed more images than the other configuration are shortened: that they do is what the
-        evaluations are too far apart to show. Those that needed as many have the ratio of the rates.
+        evaluations are too far apart to show. Those that needed as many have the ratio of the rates. The wall time is
+        also shorter by the evaluations between, of which each takes as long.
         """
         if not self.missed or not other.images:
             return self.times
         needs_more = [own > median(other.images) for own in self.images]
-        bounds = zip(self.times, self.durations, self.missed, needs_more, strict=True)
+        evaluated = np.nan_to_num(self.evaluated).tolist() if self.clock == WALL else [0.0] * len(self.times)
+        bounds = zip(self.times, self.durations, self.missed, needs_more, evaluated, strict=True)
         # A goal that the first evaluation met is no shorter than nothing, of which no ratio can be computed.
         return [
-            time - (duration - missed) if is_more and missed > 0 else time for time, duration, missed, is_more in bounds
+            time - (1 - missed / duration) * (duration + evaluation) if is_more and missed > 0 else time
+            for time, duration, missed, is_more, evaluation in bounds
         ]
+
+    def bound_prices_below(self, other: "Candidate") -> list[float]:
+        """Return the prices of repeats for the times of bound_below."""
+        if not self.is_bounded_by_evaluations(other):
+            return self._prices
+        bounds = zip(self._prices, self.bound_below(other), self.times, strict=True)
+        return [price * bound / time for price, bound, time in bounds]
 
     def is_bounded_by_evaluations(self, other: "Candidate") -> bool:
         """Whether the spacing of evaluations widens the interval of the ratio of the two."""
@@ -202,29 +249,40 @@ class Candidate:
         return is_tied or self.is_hidden_by_evaluations(other)
 
     def is_cheaper_than(self, other: "Candidate") -> bool:
-        """Whether this configuration costs less; if both have several repeats, these must tell it."""
-        is_told = min(self.num_repeats, other.num_repeats) == 1
-        return self.price < other.price and (is_told or are_told_apart(self._prices, other._prices, self.scatter))
+        """Whether this configuration costs less; repeats, if both have several, and evaluations must tell it."""
+        others = other.bound_prices_below(self)
+        is_told = min(self.num_repeats, other.num_repeats) == 1 or are_told_apart(self._prices, others, self.scatter)
+        return self.price * (1 + ROUNDING) < median(others) and is_told
 
     def __str__(self) -> str:
-        is_named = self.names["num_nodes"] > 1 or self.names["placement"] != FEWEST
-        nodes = f" on {name_count(self.names['num_nodes'], 'node')}" if is_named else ""
-        where = f"{self.num_gpus} x {self.names['device']}{nodes}"
-        return f"{where} {self.names['series']} batch {self.names['per_device_batch_size']}"
+        return name_configuration(self.names)
+
+
+def name_configuration(names: dict[str, Any]) -> str:
+    """Write the names of a configuration, such as `4 x a100 pytorch_ddp bf16 batch 64`. names: see Candidate."""
+    is_named = names["num_nodes"] > 1 or names["placement"] != FEWEST
+    nodes = f" on {name_count(names['num_nodes'], 'node')}" if is_named else ""
+    where = f"{names['num_gpus']} x {names['device']}{nodes}"
+    return f"{where} {names['series']} batch {names['per_device_batch_size']}"
+
+
+def name_series(names: dict[str, Any], runs: pd.DataFrame) -> str:
+    """Return the framework, with the variant, input and precision if they vary among runs, or another variant."""
+    varying = [name for name in list_columns(SERIES, but=["framework", "device"]) if runs[name].nunique() > 1]
+    shown = dict.fromkeys(["variant"] * (names["variant"] != "base") + varying)
+    return " ".join(str(names[name]) for name in ("framework", *shown))
 
 
 def walk(by_count: dict[int, Candidate], worth_doubling: float) -> Candidate:
     """Return the configuration beyond which no larger number of devices gains what its doublings must bring.
 
-    by_count: the fastest of each number of devices, by rising number. Each number is compared with the one chosen so
-    far, because the first exchange between devices may cost more than all later ones. If repeats do not tell a gain
+    by_count: one of each number of devices, or of nodes, by rising number. Each number is compared with the one chosen
+    so far, because the first exchange between devices may cost more than all later ones. If repeats do not tell a gain
     from none, there is none. One repeat tells nothing, so that medians decide.
     """
     chosen, *others = by_count.values()
     for candidate in others:
-        if candidate.gain_over(chosen).median < candidate.need_over(chosen, worth_doubling):
-            continue
-        if not candidate.is_tied_by_repeats_with(chosen):
+        if candidate.gains_enough_over(chosen, worth_doubling) and not candidate.is_tied_by_repeats_with(chosen):
             chosen = candidate
     return chosen
 
@@ -252,7 +310,6 @@ def list_candidates(runs: pd.DataFrame, times: pd.DataFrame, goal: Goal) -> list
     Costs are known of all of them in one currency, or of none: money and device-hours cannot be compared.
     """
     counted = choose_inputs(runs)
-    varying = [name for name in list_columns(SERIES, but=["framework", "device"]) if counted[name].nunique() > 1]
     reached = times[times["threshold"] == goal.threshold] if goal.is_target else times.iloc[:0]
     by_run = reached.set_index(IDENTITY)
     found = []
@@ -262,8 +319,7 @@ def list_candidates(runs: pd.DataFrame, times: pd.DataFrame, goal: Goal) -> list
         if done.empty or has_failed(tried["status"]).any():
             continue
         names = dict(zip(OF_STUDY, key, strict=True))
-        shown = dict.fromkeys(["variant"] * (names["variant"] != "base") + varying)
-        names["series"] = " ".join(str(names[name]) for name in ("framework", *shown))
+        names["series"] = name_series(names, counted)
         names["num_planned"] = int(repeats["repeats_planned"].iloc[0])
         candidate = _make_candidate(names, done, by_run, goal)
         if candidate is not None:
@@ -288,7 +344,7 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
     names |= {"global_batch_size": int(done["global_batch_size"].iloc[0])}
     rates = quiet["images_per_s"].dropna().astype(float).tolist()
     num_lost = 0
-    images, missed = [], []
+    images, missed, starts = [], [], []
     if goal.is_target:
         moments = by_run.loc[[key for key in map(tuple, done[IDENTITY].to_numpy()) if key in by_run.index]]
         if moments.empty or not moments["reached"].astype(bool).all():
@@ -298,6 +354,7 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
         durations = moments["time_to_accuracy_s"].astype(float).tolist()
         walls = moments["wall_time_s"].astype(float).tolist()
         images, missed = (moments[name].astype(float).tolist() for name in ("images_seen", "missed_time_s"))
+        starts = (moments["time_with_start_s"] - moments["time_to_accuracy_s"]).astype(float).tolist()
         costs, currencies = moments["cost_to_accuracy"], moments["currency"]
         num_lost = int(moments["held"].eq(False).sum())
     else:
@@ -326,4 +383,5 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
         run_dirs=done["run_dir"].dropna().tolist(),
         images=images,
         missed=missed,
+        starts=starts,
     )

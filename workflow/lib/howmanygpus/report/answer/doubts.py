@@ -2,20 +2,21 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from howmanygpus.clone import name_script
-from howmanygpus.report.answer.candidates import Candidate, Goal, walk
+from howmanygpus.measure.spec import RANDOM_INPUTS
+from howmanygpus.report.answer.candidates import Candidate, Goal, name_configuration, name_series, walk
 from howmanygpus.report.answer.details import compare_trajectories
 from howmanygpus.report.answer.names import OF_STUDY
 from howmanygpus.report.drift import choose_unit, compute_relative_rates, describe_drift, measure_drift
 from howmanygpus.report.equivalence import ROUNDING, exceeds
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.outcomes import IDENTITY, has_failed
 from howmanygpus.report.rows import choose_inputs, is_program, name_own_rates
 from howmanygpus.report.texts import word
 
@@ -29,10 +30,10 @@ UNFINISHED = (
 """Statuses of runs that the next call does."""
 NOT_DONE_AGAIN = ("failed_parity", "suspended")
 """Statuses of runs that say nothing about their configuration, and that no further call does."""
-NAMED = ["num_gpus", "device", "framework", "per_device_batch_size"]
-"""Columns by which a sentence names configurations with failed repeats."""
 UNEQUAL_FRAC = 0.02
-"""Difference of samples between repeats of a program from which on they are of different length."""
+"""Difference of images, or of a program's samples, from which on runs are of different length."""
+WASTED_FRAC = 0.05
+"""Part of the billed hours of a configuration from which on its failed attempts are named."""
 RETRY = "retry_runs"
 """The script that has the next call repeat runs."""
 
@@ -118,6 +119,8 @@ def _doubt_runs(case: Case) -> Doubts:
 def _doubt_work(case: Case) -> Doubts:
     """Runs that may not have done the same work."""
     runs = case.runs
+    if case.is_any_done and runs["input"].isin(RANDOM_INPUTS).all():
+        yield "random_images", {"inputs": sorted(runs["input"].unique())}
     losses = compare_trajectories(runs)
     if losses and losses["num_apart"]:
         yield "unequal_work", losses
@@ -186,6 +189,8 @@ def _doubt_chosen(case: Case) -> Doubts:
         if len(case.found) == 1:
             yield "nothing_compared", {}
     yield from _doubt_limits(case)
+    if wasted := _measure_waste(case):
+        yield "failed_attempts", {"parts": wasted}
     if case.models_of_one_price:
         yield "one_price", {"models": case.models_of_one_price}
     others = [each for each in case.found if chosen and each is not chosen and each not in case.unequal]
@@ -206,6 +211,20 @@ def _doubt_chosen(case: Case) -> Doubts:
                 facts = {"larger": str(larger), "smaller": str(smaller), "needed": needed, "gain": gain.median}
                 facts |= {"low": gain.low, "high": gain.high, "is_taken": larger is chosen}
                 yield "near_the_rule", facts, _repeat_twice(larger)
+
+
+def _measure_waste(case: Case) -> dict[str, float]:
+    """Return the part of failed attempts in the billed hours of priced configurations that are named, if it counts."""
+    parts = {}
+    for candidate in case.named:
+        own = pd.Series({name: candidate.names[name] for name in OF_STUDY})
+        runs = case.runs[(case.runs[OF_STUDY] == own).all(axis=1)]
+        failed, billed = (
+            runs[name].astype(float).sum() for name in ("failed_billed_device_hours", "billed_device_hours")
+        )
+        if candidate.costs and failed > WASTED_FRAC * billed:
+            parts[str(candidate)] = float(failed / billed)
+    return parts
 
 
 def _evaluate_more(case: Case) -> list[str]:
@@ -273,22 +292,43 @@ def _doubt_quality(case: Case) -> Doubts:
     unknown = [each for each in case.found if not each.qualities]
     rows = case.runs[case.runs["run_dir"].isin([path for each in unknown for path in each.run_dirs])]
     reason = _find_reason(rows)
-    if unknown and (reason or len(unknown) < len(case.found)):
-        yield "no_quality", metric | {"configurations": list(map(str, unknown)), "reason": reason}
+    missed = _list_missed(case) if goal.is_target else []
+    unjudged = [*map(str, unknown), *(each["name"] for each in missed if each["quality"] is None)]
+    if unjudged and (reason or len(unknown) < len(case.found)):
+        yield "no_quality", metric | {"configurations": unjudged, "reason": reason}
     if case.found and len(case.times) and not goal.is_target:
         never = list_unreached(case.times)
         is_all = len(never) == case.times["threshold"].nunique()
         yield "no_target", metric | {"never": never if is_all else []}
-    short = case.times[case.times["status"].eq("completed") & ~case.times["reached"].eq(True)]
-    missed = short[short["threshold"] == goal.threshold].drop_duplicates(OF_STUDY)
-    if goal.is_target and len(missed):
-        facts = {"num_configurations": len(missed), "frameworks": list(missed["framework"].unique())}
-        yield "missed_target", metric | {"threshold": goal.threshold} | facts
+    if judged_short := [each for each in missed if each["quality"] is not None]:
+        yield "missed_target", metric | {"threshold": goal.threshold, "configurations": judged_short}
     at_once = case.times[case.times["reached"].eq(True) & (case.times["time_to_accuracy_s"].astype(float) <= 0)]
     at_once = at_once[at_once["threshold"] == goal.threshold]
     if goal.is_target and len(at_once):
         frameworks = list(at_once["framework"].unique())
         yield "reached_at_once", metric | {"threshold": goal.threshold, "frameworks": frameworks}
+
+
+def _list_missed(case: Case) -> list[Facts]:
+    """Return the configurations whose completed repeats did not all reach the target, the highest rate first.
+
+    quality: the median at the end; None if it is not known of any repeat. times_rate: the rate over that of the
+    recommended one; None without.
+    """
+    times = case.times[case.times["status"].eq("completed") & (case.times["threshold"] == case.goal.threshold)]
+    runs = times[[*IDENTITY, "reached"]].merge(case.runs)
+    own = median(case.chosen.rates) if case.chosen and case.chosen.rates else np.nan
+    found = []
+    for key, repeats in runs.groupby(OF_STUDY, sort=False, dropna=False):
+        num_missed = int((~repeats["reached"].eq(True)).sum())
+        names = dict(zip(OF_STUDY, key, strict=True))
+        names["series"] = name_series(names, case.runs)
+        quality, rate = (repeats[name].astype(float).median() for name in ("quality_last", "images_per_s"))
+        facts: Facts = {"num_missed": num_missed, "num_repeats": len(repeats)}
+        facts |= {"quality": quality if np.isfinite(quality) else None}
+        facts |= {"times_rate": rate / own if np.isfinite(rate / own) else None}
+        found += [{"name": name_configuration(names)} | facts] if num_missed else []
+    return sorted(found, key=lambda each: -(each["times_rate"] or 0))
 
 
 def _compute_tolerance(case: Case) -> float:
@@ -334,14 +374,11 @@ def _doubt_lacking(case: Case) -> Doubts:
             yield "absent_framework", {"framework": framework, "statuses": statuses, "reason": _find_reason(tried)}
     failed = runs[(has_failed(runs["status"]) | runs["status"].isin(NOT_DONE_AGAIN)) & is_done]
     if len(failed):
-        places = failed[NAMED].drop_duplicates().sort_values("num_gpus", kind="stable").itertuples(index=False)
+        places = failed[OF_STUDY].drop_duplicates().sort_values("num_gpus", kind="stable").to_dict("records")
         statuses = failed["status"].value_counts().to_dict()
         facts = {"num_runs": len(failed), "statuses": statuses, "faster": _list_faster(case, failed)}
-        yield (
-            "failed",
-            facts
-            | {"configurations": [f"{count} x {device} {name} batch {size}" for count, device, name, size in places]},
-        )
+        named = [name_configuration(names | {"series": name_series(names, runs)}) for names in places]
+        yield "failed", facts | {"configurations": list(dict.fromkeys(named))}
 
 
 def _find_reason(runs: pd.DataFrame) -> str | None:
@@ -356,15 +393,17 @@ def _list_faster(case: Case, failed: pd.DataFrame) -> list[str]:
     best = max((np.median(each.rates) for each in case.found if each.rates), default=np.inf)
     names = failed[OF_STUDY].drop_duplicates()
     done = case.runs[case.runs["status"] == "completed"].merge(names)
-    rates = done.groupby(OF_STUDY, as_index=False)["images_per_s"].median()
-    faster = rates[rates["images_per_s"].astype(float) > best][NAMED].drop_duplicates()
-    named = faster.sort_values(NAMED, kind="stable").itertuples(index=False)
-    return [f"{count} x {device} {framework} x {size}" for count, device, framework, size in named]
+    rates = done.groupby(OF_STUDY)["images_per_s"].median()
+    faster = [dict(zip(OF_STUDY, key, strict=True)) for key in rates[rates.astype(float) > best].index]
+    return [name_configuration(each | {"series": name_series(each, case.runs)}) for each in faster]
 
 
 def _doubt_edges(case: Case) -> Doubts:
     """What would have to be measured to know more."""
     chosen, runs = case.chosen, case.runs
+    batches = {each.names["global_batch_size"] for each in case.found}
+    if chosen and not case.goal.is_target and len(batches) > 1 and not any(each.qualities for each in case.found):
+        yield "rate_alone", {"is_program": is_program(runs), "smallest": min(batches), "largest": max(batches)}
     if rates := name_own_rates(runs):
         yield "own_rates", {"rates": rates}
     measured = sorted(case.by_count)

@@ -22,7 +22,7 @@ from howmanygpus.report.answer.candidates import (
     use_clock,
     walk,
 )
-from howmanygpus.report.answer.doubts import Case, list_doubts, list_unreached
+from howmanygpus.report.answer.doubts import UNEQUAL_FRAC, Case, list_doubts, list_unreached
 from howmanygpus.report.answer.limits import find_limit
 from howmanygpus.report.answer.names import OF_STUDY
 from howmanygpus.report.columns import IDENTITY, SERIES, list_columns
@@ -78,13 +78,29 @@ def decide(
     # Counted before the study is split, because a scheduler may give the repeats of a configuration different devices.
     repeats = runs.groupby(OF_STUDY, dropna=False)["repeat"]
     runs = runs.assign(repeats_planned=repeats.transform("size"))
+    is_priced = bool(runs["cost"].notna().any())
     decisions = [
-        _decide_part(part, times.merge(part[IDENTITY]), question, explanations, _list_models_of_one_price(part, runs))
+        _decide_part(
+            part,
+            times.merge(part[IDENTITY]),
+            question,
+            explanations,
+            _list_models_of_one_price(part, runs),
+            is_priced,
+        )
         | {"of": ", ".join(names)}
         for names, part in _split(runs)
     ]
+    is_same_work = not is_program(runs) or runs["variant"].nunique() == 1
+    across = _compare_machines(decisions) if is_same_work else None
     asked = {"worth_doubling": question.worth_doubling, "deadline_h": question.deadline_h, "budget": question.budget}
-    facts = {"version": FACTS_VERSION, **_describe_study(planned, runs), "asked": asked, "decisions": decisions}
+    facts = {
+        "version": FACTS_VERSION,
+        **_describe_study(planned, runs),
+        "asked": asked,
+        "across": across,
+        "decisions": decisions,
+    }
     return facts | {"batch_script": None, "details": None}
 
 
@@ -118,6 +134,38 @@ def _list_models_of_one_price(part: pd.DataFrame, runs: pd.DataFrame) -> list[st
     return sorted(priced["device_model"].dropna().unique())
 
 
+def _compare_machines(decisions: list[Facts]) -> Facts | None:
+    """Compare the recommendations for several machines; None for fewer than two.
+
+    The result has the goal of each if they differ, or else those that are the fastest and, if all prices are known in
+    one currency, the cheapest; several if their intervals overlap.
+    """
+    best = {each["of"]: each["recommended"] for each in decisions if each["recommended"]}
+    decided = [each for each in decisions if each["recommended"]]
+    if len(decided) < 2:
+        return None
+    goals = {each["of"]: each["goal"] for each in decided}
+    thresholds, (clock, *others) = {goal["threshold"] for goal in goals.values()}, {each["clock"] for each in decided}
+    if len(thresholds) > 1:
+        return {"goals": goals, "fastest": [], "cheapest": []}
+    # Wall times of whole runs may be those of different work.
+    if others or (clock == WALL and thresholds == {None}):
+        return None
+    times = {of: one[clock] for of, one in best.items()}
+    prices = {of: one["cost_per_million"] or one["cost"] for of, one in best.items()}
+    is_priced = all(prices.values()) and len({one["currency"] for one in best.values()}) == 1
+    is_priced &= not any(doubt["kind"] == "one_price" for each in decided for doubt in each["doubts"])
+    return {"goals": None, "fastest": _list_lowest(times), "cheapest": _list_lowest(prices) if is_priced else []}
+
+
+def _list_lowest(values: dict[str, Facts]) -> list[str]:
+    """Return the names of the lowest value, and of those whose interval overlaps with its."""
+    lowest = min(values.values(), key=lambda value: value["median"])
+    highest = lowest["median"] if lowest["high"] is None else lowest["high"]
+    lows = {name: value["median"] if value["low"] is None else value["low"] for name, value in values.items()}
+    return [name for name, low in lows.items() if low <= highest]
+
+
 def _describe_study(planned: pd.DataFrame, runs: pd.DataFrame) -> Facts:
     started = planned["started_at"].dropna().sort_values()
     first = planned.iloc[0]
@@ -137,8 +185,17 @@ def _describe_study(planned: pd.DataFrame, runs: pd.DataFrame) -> Facts:
 
 
 def _decide_part(
-    runs: pd.DataFrame, times: pd.DataFrame, question: Question, explanations: pd.DataFrame | None, models: list[str]
+    runs: pd.DataFrame,
+    times: pd.DataFrame,
+    question: Question,
+    explanations: pd.DataFrame | None,
+    models: list[str],
+    is_priced: bool,
 ) -> Facts:
+    """Return the decision about runs that are decided by themselves.
+
+    models: of devices that have one price; is_priced: whether some run of the study has a price.
+    """
     counted = choose_inputs(runs)
     stock = counted[~counted["variant"].isin(question.best_variants)]
     runs = stock if len(stock) else counted
@@ -149,13 +206,13 @@ def _decide_part(
     times = times.merge(runs[IDENTITY])
     goal = choose_goal(runs, times)
     found = list_candidates(runs, times, goal)
-    clock = _choose_clock(found, goal, question)
+    clock = _choose_clock(found, goal, question, is_priced)
     found = use_clock(found, clock)
     equal, unequal = _split_by_quality(found, goal, question.margin)
     trusted = [candidate for candidate in equal if candidate.is_trusted]
     refusal = _refuse(runs, found, equal, is_baseline_needed=question.deadline_h is None)
     shown = trusted or equal
-    by_count, by_place = _choose_by_count(shown), _choose_by_place(shown)
+    by_count, by_place = _choose_by_count(shown, question.worth_doubling), _choose_by_place(shown)
     chosen = None
     if refusal is None:
         chosen, refusal = _choose(trusted, question)
@@ -165,7 +222,7 @@ def _decide_part(
     ties = _list_ties(chosen, shown) if chosen else []
     named = [*([chosen] if chosen else []), *(other for _, other in alternatives), *ties]
     last = chosen
-    if refusal is not None and question.deadline_h is not None:
+    if refusal is not None and question.deadline_h is not None and clock == WALL:
         last = min(trusted, key=lambda each: each.time, default=None)
     guesses = runs["quality_of_guess"].dropna().astype(float)
     case = Case(
@@ -217,14 +274,21 @@ def _name_series(runs: pd.DataFrame) -> pd.Series:
     return runs[names].agg(" ".join, axis=1)
 
 
-def _choose_clock(found: list[Candidate], goal: Goal, question: Question) -> str:
+def _choose_clock(found: list[Candidate], goal: Goal, question: Question, is_priced: bool) -> str:
     """Return the clock that decides: the wall time if it is paid for or limited, else the training time.
 
-    A run without a target is a sample of a longer training, of which a limit alone makes the whole.
+    A run without a target is a sample of a longer training, of which a limit alone makes the whole. A price of one
+    machine counts for all, whose times would not be comparable otherwise.
     """
     is_limited = question.deadline_h is not None or question.budget is not None
-    is_paid = is_limited or (goal.is_target and all(each.costs for each in found))
+    is_paid = is_limited or is_priced if goal.is_target else is_limited and _did_same_work(found)
     return WALL if found and is_paid and _have_walls(found) else TRAINING
+
+
+def _did_same_work(candidates: list[Candidate]) -> bool:
+    """Whether whole runs trained as many images, or as many are not known."""
+    images = [each.images_of_run for each in candidates]
+    return not any(number > min(images) * (1 + UNEQUAL_FRAC) for number in images)
 
 
 def _have_walls(candidates: list[Candidate]) -> bool:
@@ -237,7 +301,7 @@ def _decide_by_other_clock(
     """Return what the other clock would recommend; None if it is the same, a tie with it, or not known."""
     clock = TRAINING if chosen.clock == WALL else WALL
     # Wall times of whole runs can be compared if these did the same work.
-    is_same_work = goal.is_target or len({each.images_of_run for each in trusted}) == 1
+    is_same_work = goal.is_target or _did_same_work(trusted)
     if not _have_walls(trusted) or not is_same_work:
         return None
     timed = use_clock(trusted, clock)
@@ -295,19 +359,22 @@ def _refuse(runs: pd.DataFrame, found: list[Candidate], equal: list[Candidate], 
 
 
 def _choose_by_place(candidates: list[Candidate]) -> dict[tuple[int, int], Candidate]:
-    """Return the fastest configuration of each number of devices and nodes, by rising numbers."""
+    """Return the fastest configuration of each number of devices and of nodes, by rising numbers."""
     best: dict[tuple[int, int], Candidate] = {}
     for candidate in sorted(candidates, key=lambda each: each.time):
         best.setdefault((candidate.num_gpus, candidate.names["num_nodes"]), candidate)
     return dict(sorted(best.items()))
 
 
-def _choose_by_count(candidates: list[Candidate]) -> dict[int, Candidate]:
-    """Return the fastest configuration of each device count, by rising count."""
-    best: dict[int, Candidate] = {}
-    for candidate in sorted(candidates, key=lambda each: each.time):
-        best.setdefault(candidate.num_gpus, candidate)
-    return dict(sorted(best.items()))
+def _choose_by_count(candidates: list[Candidate], worth_doubling: float) -> dict[int, Candidate]:
+    """Return the best configuration of each device count, by rising count.
+
+    It is the fastest on the fewest nodes, unless more nodes gain what the devices must bring that are billed there.
+    """
+    places: dict[int, dict[int, Candidate]] = {}
+    for (num_gpus, num_nodes), candidate in _choose_by_place(candidates).items():
+        places.setdefault(num_gpus, {})[num_nodes] = candidate
+    return {num_gpus: walk(by_nodes, worth_doubling) for num_gpus, by_nodes in places.items()}
 
 
 def _list_configurations(candidates: list[Candidate], named: list[Candidate]) -> list[Candidate]:
@@ -327,6 +394,10 @@ def _list_configurations(candidates: list[Candidate], named: list[Candidate]) ->
 def _choose(trusted: list[Candidate], question: Question) -> tuple[Candidate | None, str | None]:
     """Return the configuration to use, or why there is none."""
     pool = trusted
+    is_limited = question.budget is not None or question.deadline_h is not None
+    if is_limited and not any(each.images for each in pool) and not _did_same_work(pool):
+        fewest, most = (extreme(each.images_of_run for each in pool) for extreme in (min, max))
+        return None, word("unequal_runs", fewest=fewest, most=most)
     if question.budget is not None:
         if not all(candidate.costs for candidate in pool):
             return None, word("costs_unknown")
@@ -346,7 +417,7 @@ def _choose(trusted: list[Candidate], question: Question) -> tuple[Candidate | N
             times = {"deadline_h": question.deadline_h, "fastest": str(fastest), "hours": hours}
             return None, word("too_late", is_within_budget=is_within_budget, **times)
         return min(in_time, key=lambda candidate: (candidate.price, candidate.num_gpus)), None
-    by_count = _choose_by_count(pool)
+    by_count = _choose_by_count(pool, question.worth_doubling)
     chosen = walk(by_count, question.worth_doubling)
     # Idle devices of a node may make fewer devices dearer, and several nodes dearer than one.
     better = _choose_better(chosen, pool)
@@ -358,7 +429,7 @@ def _choose(trusted: list[Candidate], question: Question) -> tuple[Candidate | N
 
 def _choose_better(chosen: Candidate, pool: list[Candidate]) -> Candidate:
     """Return the cheapest that is faster and cheaper, or a cheaper tie on as many devices; else the chosen one."""
-    cheaper = [each for each in pool if each.costs and each.is_cheaper_than(chosen)]
+    cheaper = [each for each in pool if each.is_cheaper_than(chosen)]
     better = [each for each in cheaper if each.is_told_faster_than(chosen) or _is_tie_of_as_many(each, chosen)]
     return min(better, key=lambda each: each.price, default=chosen)
 
@@ -377,16 +448,22 @@ def _list_ties(chosen: Candidate, candidates: list[Candidate]) -> list[Candidate
 def _list_alternatives(
     chosen: Candidate, candidates: list[Candidate], by_count: dict[int, Candidate]
 ) -> list[tuple[list[str], Candidate]]:
-    """Return what a reader will ask about, with its roles: cheapest, fastest, other framework, next doubling.
+    """Return what a reader will ask about, with its roles: the cheapest, the fastest, the next doubling, others.
 
+    Of the others, one is of another framework, and one of another precision or variant of the same.
     Each alternative stands once; the recommended configuration is none of its own.
     """
     cheapest = min(candidates, key=lambda each: each.price)
-    others = [each for each in candidates if each.num_gpus == chosen.num_gpus and each.framework != chosen.framework]
+    same_count = [each for each in candidates if each.num_gpus == chosen.num_gpus]
+    others = [each for each in same_count if each.framework != chosen.framework]
+    own = [each for each in same_count if each.framework == chosen.framework and each.series != chosen.series]
+    other_own = min(own, key=lambda each: each.time, default=None)
+    kind = "variant" if other_own and other_own.names["precision"] == chosen.names["precision"] else "precision"
     found = {
         "cheapest": cheapest if cheapest.is_cheaper_than(chosen) else None,
         "fastest": min(candidates, key=lambda each: each.time),
         "other framework": min(others, key=lambda each: each.time, default=None),
+        f"other {kind}": other_own,
         "next doubling": next((each for count, each in by_count.items() if count >= 2 * chosen.num_gpus), None),
     }
     named: list[tuple[list[str], Candidate]] = []
@@ -439,6 +516,7 @@ def _describe(candidate: Candidate, by_count: dict[int, Candidate]) -> Facts:
         "wall_s": summarize(candidate.walls),
         "images_per_s": summarize(candidate.rates),
         "cost": summarize(candidate.costs),
+        "cost_per_million": summarize(candidate.costs_per_million),
         "currency": candidate.currency,
         "device_seconds": candidate.time * candidate.num_billed,
         "speedup": None if is_base else speedup.as_fact(),

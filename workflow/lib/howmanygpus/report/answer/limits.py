@@ -1,5 +1,6 @@
 """Why a recommendation has no more devices: their price, the target, the images that they need, or their rate."""
 
+from math import isfinite
 from statistics import median
 from typing import Any
 
@@ -39,7 +40,7 @@ def _explain_further(case: Case, chosen: Candidate) -> str | None:
     if case.worth_doubling is None:
         return None
     _, *further = [each for count, each in case.by_count.items() if count > chosen.num_gpus] or [chosen]
-    short = [each.gain_over(chosen).median < each.need_over(chosen, case.worth_doubling) for each in further]
+    short = [not each.gains_enough_over(chosen, case.worth_doubling) for each in further]
     return word("no_further", counts=[each.num_gpus for each in further]) if short and all(short) else None
 
 
@@ -57,24 +58,47 @@ def _find_limit(case: Case, chosen: Candidate, own: pd.Series | None) -> Facts |
         prices = {"cost": more.cost, "currency": more.currency, "budget": case.budget}
         return _say("more_than_the_budget", **known, **prices)
     needed = more.need_over(chosen, case.worth_doubling)
-    if gain.median >= needed:
+    if more.gains_enough_over(chosen, case.worth_doubling):
         return _say("gain_not_told", **known) if more.is_tied_by_repeats_with(chosen) else None
     known |= {"needed": needed}
     trained = chosen.duration / more.duration
     if trained >= needed:
-        return _say("more_start", **known, trained=trained)
+        return _say("more_start", **known, trained=trained, parts=_split_wall_time(more))
     if case.goal.is_target and more.rates and chosen.rates:
         rate = median(more.rates) / median(chosen.rates)
         sizes = [each.names["global_batch_size"] for each in (chosen, more)]
         if rate >= needed and sizes[0] < sizes[1]:
             return _say("more_images", **known, rate=rate, images=rate / trained, sizes=sizes)
+    if (lack := _find_lacking_batch(case, chosen, more)) is not None:
+        return _say("other_batch", **known, **lack)
     if own is None:
         return _say("gain_unexplained", **known, has_controls=not is_program(case.runs))
     return {"kind": "curve"} | read_cause(own)
 
 
+def _split_wall_time(candidate: Candidate) -> Facts | None:
+    """Return the median seconds of start-up, training and evaluation until the target; None if they are not known."""
+    if not candidate.evaluated or not all(map(isfinite, candidate.starts)):
+        return None
+    seconds = {"start": candidate.starts, "train": candidate.durations, "evaluation": candidate.evaluated}
+    return {name: {"median": median(values), "low": None, "high": None} for name, values in seconds.items()}
+
+
+def _find_lacking_batch(case: Case, chosen: Candidate, more: Candidate) -> Facts | None:
+    """Return the recommended batch and the statuses of its runs if more devices have no result with it.
+
+    None if they have one, or as large a global batch on more devices is what is compared.
+    """
+    sizes = [each.names["per_device_batch_size"] for each in (chosen, more)]
+    is_strong = more.names["global_batch_size"] == chosen.names["global_batch_size"]
+    runs = case.runs[(case.runs["num_gpus"] == more.num_gpus) & (case.runs["per_device_batch_size"] == sizes[0])]
+    if sizes[1] >= sizes[0] or is_strong or (runs["status"] == "completed").any():
+        return None
+    return {"size": int(sizes[0]), "num_gpus": more.num_gpus, "statuses": runs["status"].value_counts().to_dict()}
+
+
 def _say(kind: str, **facts: Any) -> Facts:
-    return {"kind": kind, "sentence": word(kind, **facts), "remedy": None, "run_next": None}
+    return {"kind": kind, "sentence": word(kind, **facts), "facts": facts, "remedy": None, "run_next": None}
 
 
 def _explain_absence(case: Case, chosen: Candidate) -> Facts:

@@ -2,12 +2,12 @@
 What the recommendation was chosen from: the fastest configuration of each series on each number of devices and nodes.
 
 What the answer names is there too if it is not the fastest, such as a smaller batch that costs less.
-`roles` are recommended, cheapest, fastest, other framework and next doubling, separated by commas, or `tied` for what
-the repeats do not tell from the recommended configuration. `duration_s` is the training time until the target or,
-without a target, the seconds that all devices need for one image. `clock` names the
-column that decides. `of` is the part of a study that is decided by
-itself: the model of the devices, or a combination of a program's axes. A part without a recommendation has `refusal`.
-The same facts are in answer.json; docs/answer.md has the rules.
+`roles` are recommended, cheapest, fastest, other framework, other precision or other variant, and next doubling,
+separated by commas, or `tied` for what the repeats do not tell from the recommended configuration. `duration_s` is the
+training time until the target or, without a target, the seconds that all devices need for one image. `clock` names the
+column that decides. `of` is the part of a study that is decided by itself: the model of the devices, or a combination
+of a program's axes. A part without a recommendation has `refusal`. The same facts are in answer.json; docs/answer.md
+has the rules.
 """
 
 from typing import Any
