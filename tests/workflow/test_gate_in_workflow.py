@@ -22,13 +22,13 @@ def test_a_framework_that_fails_is_trained_only_where_parity_is_not_required(pro
     environment_python("pytorch-cpu")  # The reference needs it. A fake's random predictions do not match it.
     project.write_config(small=study(frameworks=["sleeping"], parity="required"))
     printed = project.snakemake(*ROWS, "write_parity_page", expect=1)
-    assert "No run was trained: " in printed and " fail the parity gate. evaluation on 1 device" in printed
+    assert "No run was trained: " in printed
+    assert "No run was trained: " in project.snakemake(*ROWS, expect=1), "a call that has nothing to do says it, too"
     for status, reason in read_statuses(project).values():
         assert status == "failed_parity"
         assert reason.startswith("evaluation on 1 device") and "results/parity/" in reason
     assert "evaluation" in project.read("results/parity/parity.html")
     check_progress(project, printed)
-    assert "No run was trained: " in project.snakemake(*ROWS, expect=1), "a call that has nothing to do says it, too"
 
     project.write_config(small=study(frameworks=["sleeping"], parity="report"))
     assert project.planned_runs() == []
