@@ -76,8 +76,11 @@ class OwnModelRules(RuleFunctions):
         As this depends on `input`, it reruns nothing: the weights are the same.
         """
         network = wildcards.own_model + wildcards.options
-        cells = [cell for cell in self._plan.parity_cells.values() if cell.device_kind == "cpu" and cell.own_model]
-        found = {each.precision for each in cells if each.own_model.name_network(each.model_options) == network}
+        found = set()
+        for cell in self._plan.parity_cells.values():
+            if cell.device_kind == "cpu" and cell.own_model:
+                is_same = cell.own_model.name_network(cell.model_options) == network
+                found |= {cell.precision} if is_same else set()
         return sorted(found - {"fp32"})
 
     def file(self, wildcards, input) -> str:

@@ -61,10 +61,10 @@ def check_same_model(path: str, first: dict, again: dict) -> None:
         raise OwnModelError(f"{path}: build returned another model when called again; build the same one every time")
 
 
-def check_same_network(path: str, first: np.ndarray, again: np.ndarray, mode: str) -> None:
+def check_same_network(path: str, mode: str, first: np.ndarray, again: np.ndarray) -> None:
     """Raise OwnModelError unless two models from build compute the same from the same weights.
 
-    first, again: the outputs of each. mode: `evaluation` or `training`.
+    mode: `evaluation` or `training`. first, again: the outputs of each.
     """
     if np.abs(first - again).max() > SAME * max(np.abs(first).max(), 1e-6):
         problem = f"the models of two calls of build compute different outputs in {mode} from the same weights"

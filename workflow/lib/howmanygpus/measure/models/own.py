@@ -45,7 +45,7 @@ def seed_generators(seed: int) -> None:
 def read_generators() -> tuple:
     """Return the states of Python's and numpy's generators, which every draw changes."""
     _, words, *position = np.random.get_state()
-    return random.getstate(), words.tobytes(), position
+    return random.getstate(), np.asarray(words).tobytes(), position
 
 
 def import_file(path: str) -> ModuleType:

@@ -97,7 +97,8 @@ def initialize(
     if not any(isinstance(variable, nnx.Param) for _, variable in _find_all(model)):
         raise OwnModelError(f"{path}: the model has no nnx.Param to train; assign layers as attributes of the module")
     for mode, call in (("evaluation", _check_evaluation), ("training", _train)):
-        check_same_network(path, *(call(path, each, images, num_classes) for each in (model, other)), mode)
+        first, again = (call(path, each, images, num_classes) for each in (model, other))
+        check_same_network(path, mode, first, again)
     for precision in precisions:
         if _accepts_dtype(path):
             reduced = build(path, image_shape, num_classes, seed, options | {"dtype": jnp.dtype(REDUCED[precision])})

@@ -75,7 +75,7 @@ def initialize(
     check_same_model(path, variables, map_variables(other))
     for name, variable in map_variables(other).items():
         variable.assign(weights[name])
-    check_same_network(path, evaluated, _check_evaluation(path, other, images, num_classes), "evaluation")
+    check_same_network(path, "evaluation", evaluated, _check_evaluation(path, other, images, num_classes))
     if not model.trainable_variables:
         raise OwnModelError(f"{path}: the model has no weight to train; assign layers as attributes of the model")
     draws = _check_training(path, model, images, num_classes)

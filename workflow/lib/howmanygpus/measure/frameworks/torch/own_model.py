@@ -113,12 +113,12 @@ def initialize(
     except ValueError as error:
         remedy = "make it a plain tensor with memory of its own, for example by .clone()"
         raise OwnModelError(f"{path}: the stored weights cannot be loaded: {error}; {remedy}") from error
-    check_same_network(
-        path, *(_check_evaluation(path, each.eval(), image_shape, num_classes) for each in (model, other)), "evaluation"
-    )
+    evaluated, again = (_check_evaluation(path, each.eval(), image_shape, num_classes) for each in (model, other))
+    check_same_network(path, "evaluation", evaluated, again)
     trained, draws = _check_training(path, model.train(), image_shape, num_classes)
     if not draws:
-        check_same_network(path, trained, _check_training(path, other.train(), image_shape, num_classes)[0], "training")
+        again, _ = _check_training(path, other.train(), image_shape, num_classes)
+        check_same_network(path, "training", trained, again)
     for precision in precisions:
         _check_precision(path, model, _draw(image_shape), precision)
     return weights, draws
@@ -152,7 +152,8 @@ def _check_training(path: str, model: nn.Module, image_shape: Shape, num_classes
     parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
     if not parameters:
         raise OwnModelError(f"{path}: the model has no parameter to train; register layers as attributes of the module")
-    images, outputs, draws = _draw(image_shape), [], False
+    images, draws = _draw(image_shape), False
+    outputs: list[torch.Tensor] = []
     while len(outputs) < (NUM_REPEATS if draws else 2):
         seed_all(len(outputs))
         before = _read_states(model)
