@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gate.observing import CELL, DEFAULTS, DEVICES, NUM_CLASSES, SHAPE, Observer, names_of
+from howmanygpus.gate import causes
 from howmanygpus.gate.judge import OwnComparison, judge
 from howmanygpus.gate.page import render_page, tabulate
 from howmanygpus.registry import FRAMEWORKS
@@ -22,11 +23,13 @@ CASES = {
     "tensorflow_mirrored": {"batchnorm": "synchronized"},
     "keras_mirrored": {},
     "horovod_keras": {"horovod_controller": "mpi"},
+    "horovod_tensorflow": {"horovod_controller": "mpi"},
     "jax_sharding": {"batchnorm": "synchronized"},
 }
 """What differs from the usual, on two devices."""
 OPTIONS = {"width": 4, "depth": 1}
 EXAMPLES, STILL, DROPPING = ROOT / "examples" / "model", FAKES / "still_nets", FAKES / "dropping_nets"
+ODD, PENALISED, MIXING = (FAKES / f"{name}_nets" for name in ("odd", "penalised", "mixing"))
 
 
 class OwnObserver(Observer):
@@ -34,7 +37,9 @@ class OwnObserver(Observer):
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        files = sorted(path for folder in (EXAMPLES, STILL, DROPPING) for path in folder.glob("*.py"))
+        files = sorted(
+            path for folder in (EXAMPLES, STILL, DROPPING, ODD, PENALISED, MIXING) for path in folder.glob("*.py")
+        )
         text = "".join(path.read_text() for path in files)
         self._code, self._observing = self._code + text, self._observing + text
 
@@ -55,6 +60,8 @@ class OwnObserver(Observer):
             words = ["-m", "howmanygpus.gate.own", *model, "--model", cell["model"]]
             words += ["--batchnorm", batchnorm, "--weights", str(weights.with_suffix(".json"))]
             words += ["--variation", CELL["variation"], *DEFAULTS, *DEVICES]
+            # Only the examples are judged in fp16, and a model that cannot compute in bf16 needs none of it.
+            words += ["--precisions", "fp16"] if Path(cell["model_file"]).parent == EXAMPLES else []
             self._run(ENVIRONMENTS[family], words, folder)
 
         return keep(
@@ -75,7 +82,7 @@ def judge_own(own_gate):
         family = FRAMEWORKS[framework].family
         file = models / f"{FILES[family]}.py"
         cell = {"model": FILES[family], "model_file": str(file), "model_options": OPTIONS, "family": family}
-        cell |= CASES[framework]
+        cell |= CASES.get(framework, {})
         precisions = [name for name in ("fp32", "fp16") if name in FRAMEWORKS[framework].precisions["cpu"]]
         cells = {name: cell | {"precision": name} for name in precisions if models == EXAMPLES or name == precision}
         folder = own_gate.observe(names_of(framework), FRAMEWORKS[framework].environments["cpu"], cells, 2)
@@ -110,10 +117,28 @@ def test_arrays_that_do_not_move_are_not_taken_for_rounded_ones(framework, judge
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 
-def test_a_verdict_and_its_page_say_that_training_with_random_numbers_was_not_compared(judge_own):
-    verdict = judge_own("pytorch_ddp", "fp32", DROPPING)
+@pytest.mark.parametrize("framework", ["pytorch_ddp", "keras_mirrored", "tensorflow_multiworker", "horovod_keras"])
+def test_a_verdict_and_its_page_say_that_training_with_random_numbers_was_not_compared(framework, judge_own):
+    verdict = judge_own(framework, "fp32", DROPPING)
     assert verdict["status"] == "passed"
     (said,) = verdict["not_compared"]
     assert said.startswith("training")
-    cell = CELL | {"framework": "pytorch_ddp", "model": "net", "task": "one"}
+    cell = CELL | {"framework": framework, "model": "net", "task": "one"}
     assert said in render_page(tabulate([verdict | cell]))
+
+
+def test_a_model_that_cannot_compute_in_bf16_passes_in_fp32_with_its_odd_buffers(judge_own):
+    """A mask of -inf, an expanded buffer, own statistics, and a wiring that each process draws."""
+    verdict = judge_own("pytorch_ddp", "fp32", ODD)
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+
+
+@pytest.mark.parametrize("framework", ["tensorflow_mirrored", "keras_mirrored", "horovod_tensorflow", "horovod_keras"])
+def test_all_strategies_of_keras_add_the_losses_of_layers(framework, judge_own):
+    verdict = judge_own(framework, "fp32", PENALISED)
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+
+
+def test_a_failed_verdict_names_its_likeliest_cause(judge_own):
+    verdict = judge_own("pytorch_ddp", "fp32", MIXING)
+    assert verdict["status"] == "failed" and verdict["reason"].endswith(causes.MIXING)

@@ -17,7 +17,7 @@ def main() -> None:
     ended = {}
     for name, path in cases.items():
         try:
-            weights, draws = initialize(path, SHAPE, NUM_CLASSES, 1, {})
+            weights, draws = initialize(path, SHAPE, NUM_CLASSES, 1, {}, ["bf16"] if name.startswith("bf16") else [])
             check_finite(path, weights)
             again, _ = initialize(path, SHAPE, NUM_CLASSES, 1, {})
             other, _ = initialize(path, SHAPE, NUM_CLASSES, 2, {})

@@ -147,12 +147,206 @@ WHOLE = {
             "the model has no parameter to train",
         ),
         "changing": (
-            f"{PLAIN}width = random.randrange(9999)\n"
+            f"{PLAIN}width = random.SystemRandom().randrange(9999)\n"
             "    return nn.Sequential(nn.Flatten(), nn.Linear(192, width), nn.Linear(width, num_classes))\n",
             "build returned another model when called again",
         ),
     }
 }
+ODD = {
+    "torch": """
+import random
+import numpy as np
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, num_classes):
+        super().__init__()
+        self.first, self.last = nn.Linear(192, 8), nn.Linear(8, num_classes)
+        {made}
+
+    def forward(self, x):
+        x = torch.relu(self.first(x.flatten(1)))
+        {done}
+        return self.last(x)
+
+def build(image_shape, num_classes):
+    return Net(num_classes)
+""",
+    "keras": """
+import random
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import layers
+
+class Net(keras.Model):
+    def __init__(self, num_classes):
+        super().__init__()
+        self.first, self.last = layers.Dense(8), layers.Dense(num_classes)
+        {made}
+
+    def call(self, x, training=False):
+        x = keras.ops.relu(self.first(keras.ops.reshape(x, (-1, 192))))
+        {done}
+        return self.last(x)
+
+def build(image_shape, num_classes):
+    return Net(num_classes)
+""",
+    "flax": """
+import random
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+class Net(nnx.Module):
+    def __init__(self, num_classes, rngs, dtype):
+        self.first = nnx.Linear(192, 8, rngs=rngs, dtype=dtype)
+        self.last = nnx.Linear(8, num_classes, rngs=rngs, dtype=dtype)
+        {made}
+
+    def __call__(self, x):
+        x = nnx.relu(self.first(x.reshape(len(x), -1)))
+        {done}
+        return self.last(x)
+
+def build(image_shape, num_classes, *, rngs, dtype=None):
+    return Net(num_classes, rngs, dtype)
+""",
+}
+"""A model of each family with places for an oddity."""
+UNSEEDED = "np.random.default_rng().permutation(8).tolist()"
+REFUSED = {
+    "torch": {
+        "softmax": ("pass", "return self.last(x).softmax(1)", "sum is 1 for every image, as a softmax does"),
+        "sigmoid": ("pass", "return self.last(x).sigmoid()", "as a sigmoid does"),
+        "seldom_random": ("pass", "x = x + (torch.rand(()) < 0.4)", "in evaluation returns other logits"),
+        "complex": (
+            "self.spectral = nn.Parameter(torch.randn(8, dtype=torch.cfloat))",
+            "x = (x * self.spectral).real",
+            "the parameter spectral is complex64; make it a float32 parameter",
+        ),
+        "double": ("self.first.double()", "pass", "the parameter first.weight is float64; keep"),
+        "sparse": (
+            'self.register_buffer("table", torch.eye(8).to_sparse_csr())',
+            "x = x @ self.table.to_dense()",
+            "table is sparse, and cannot be stored with the weights; make it dense",
+        ),
+        "layerdrop": (
+            "self.gain = nn.Parameter(torch.ones(8))",
+            "x = x if self.training and torch.rand(()) < 0.2 else x * self.gain",
+            "gain take no part in the logits in some steps",
+        ),
+        "wired": (f"self.wiring = {UNSEEDED}", "x = x[:, self.wiring]", "different outputs in evaluation"),
+        "wired_in_training": (
+            f"self.wiring = {UNSEEDED}",
+            "x = x[:, self.wiring] if self.training else x",
+            "different outputs in training",
+        ),
+        "not_finite_parameter": (
+            'self.gain = nn.Parameter(torch.full((8,), float("inf")))',
+            "x = torch.minimum(x, self.gain)",
+            "initial weights are not finite in gain",
+        ),
+        "bf16_index_put": (
+            "pass",
+            "y = torch.zeros(len(x), 8); y[torch.arange(len(x))] = self.first(torch.ones(len(x), 192)); x = x + y",
+            "in training in bf16, by autocast, raised RuntimeError",
+        ),
+    },
+    "keras": {
+        "softmax": ("pass", "return keras.ops.softmax(self.last(x))", "sum is 1 for every image, as a softmax does"),
+        "policy": (
+            'keras.config.set_dtype_policy("mixed_bfloat16")',
+            "pass",
+            "the file sets the precision policy mixed",
+        ),
+        "layer_in_half": (
+            'self.last = layers.Dense(num_classes, dtype="mixed_float16")',
+            "pass",
+            "computes in float16",
+        ),
+        "double": ('self.first = layers.Dense(8, dtype="float64")', "pass", "is float64; keep weights in float32"),
+        "numpy": ("pass", "x = x + float(np.random.rand()) * training", "draws from numpy.random or random"),
+        "wired": (
+            f"self.wiring = {UNSEEDED}",
+            "x = keras.ops.take(x, self.wiring, axis=1)",
+            "different outputs in evaluation",
+        ),
+        "graph": (
+            "pass",
+            "x = x if not training or float(keras.ops.sum(x)) > 0 else 2 * x",
+            "in a graph of TensorFlow",
+        ),
+        "bf16_concat": ("pass", "x = x + tf.zeros(8)", "in training in bf16 raised InvalidArgumentError"),
+    },
+    "flax": {
+        "softmax": ("pass", "return nnx.softmax(self.last(x))", "sum is 1 for every image, as a softmax does"),
+        "coarse": (
+            "self.first = nnx.Linear(192, 8, rngs=rngs, param_dtype=jnp.bfloat16)",
+            "pass",
+            "is bfloat16; keep parameters in float32",
+        ),
+        "numpy": ("pass", "x = x + float(np.random.rand())", "in evaluation returns other logits"),
+        "numpy_in_training": (
+            "self.norm = nnx.BatchNorm(8, rngs=rngs)",
+            "x = self.norm(x) + (0 if self.norm.use_running_average else float(np.random.rand()))",
+            "draws from numpy.random or random",
+        ),
+        "wired": (f"self.wiring = {UNSEEDED}", "x = x[:, np.array(self.wiring)]", "different outputs in evaluation"),
+        "bf16_scan": (
+            "pass",
+            "x = jax.lax.scan(lambda carry, row: (carry + row * jnp.ones(8), 0), x[0], x)[0] + x",
+            "the model in bf16 raised TypeError",
+        ),
+    },
+}
+"""What an odd model makes and does, and words of its error. Names with `bf16` are refused only in that precision."""
+ACCEPTED = {
+    "torch": {
+        "mask": (
+            'self.register_buffer("mask", torch.triu(torch.full((8, 8), float("-inf")), 1))',
+            "x = x @ self.mask.softmax(-1)",
+        ),
+        "expanded": (
+            'self.register_buffer("gain", torch.full((1,), 0.5).expand(8))',
+            "x = x * self.gain",
+        ),
+        "drawn": (
+            'self.register_buffer("kept", torch.tensor([random.random() * np.random.rand() for _ in range(8)]))',
+            "x = x * self.kept",
+        ),
+        "seldom": ("pass", "x = nn.functional.dropout(x, 1e-4, self.training)"),
+        "seldom_of_numpy": ("pass", "x = 0 * x if self.training and random.random() < 1e-4 else x"),
+        "seldom_of_own": (
+            "self.generator = np.random.default_rng(1)",
+            "x = 0 * x if self.training and self.generator.random() < 1e-4 else x",
+        ),
+        "in_vain": ("pass", "x = 0 * x if torch.rand(()) < 0.4 and self.training else x"),
+        "threads": ('torch.set_float32_matmul_precision("high")', "pass"),
+    },
+    "keras": {
+        "drawn": (
+            "kept = [random.random() * np.random.rand() for _ in range(8)]; "
+            'self.kept = self.add_weight(shape=(8,), initializer=lambda *_, **__: keras.ops.array(kept, "float32"))',
+            "x = x * self.kept",
+        ),
+        "seldom": ("self.drop = layers.Dropout(1e-4)", "x = self.drop(x, training=training)"),
+        "seldom_of_keras": ("pass", "x = keras.random.dropout(x, 1e-4) if training else x"),
+        "seldom_of_tensorflow": ("pass", "x = tf.nn.dropout(x, 1e-4) if training else x"),
+        "last_in_float32": ('self.last = layers.Dense(num_classes, dtype="float32")', "pass"),
+    },
+    "flax": {
+        "drawn": (
+            "self.kept = nnx.Param(jnp.array([random.random() * np.random.rand() for _ in range(8)]))",
+            "x = x * self.kept[...]",
+        ),
+    },
+}
+"""What an odd model makes and does that is right."""
 DROPOUT = {
     "torch": (SAME, SAME.replace("return x", "return nn.functional.dropout(x, 0.5, self.training)")),
     "keras": (
@@ -169,6 +363,8 @@ def list_cases(family: str) -> dict[str, tuple[str, str]]:
     for name, (old, new, words) in OF_FAMILY[family].items():
         texts[name] = (text.replace(old, new), words)
     texts |= WHOLE.get(family, {})
+    for name, (made, done, words) in REFUSED[family].items():
+        texts[name] = (ODD[family].format(made=made, done=done), words)
     assert all(changed != text for changed, _ in texts.values())
     return texts
 
@@ -181,6 +377,8 @@ def ended(request, kept, environment_python):
     def make(folder):
         texts = {name: text for name, (text, _) in cases.items()}
         texts |= {"fine": TEXTS[family], "draws": TEXTS[family].replace(*DROPOUT.get(family, ("", "")))}
+        texts |= {name: ODD[family].format(made=made, done=done) for name, (made, done) in ACCEPTED[family].items()}
+        texts |= {name.removeprefix("bf16_"): texts[name] for name in REFUSED[family] if name.startswith("bf16")}
         for name, text in texts.items():
             (folder / f"{name}.py").write_text(text)
         (folder / "cases.json").write_text(json.dumps({name: str(folder / f"{name}.py") for name in texts}))
@@ -201,6 +399,15 @@ def test_weights_are_drawn_by_the_framework_and_its_seed(ended):
     assert fine["arrays"] == sorted(ARRAYS[family])
     assert fine["same"] and fine["differs"], "the seed alone decides"
     assert found["draws"]["draws"] == (family in DROPOUT) and not fine["draws"]
+
+
+def test_odd_models_are_accepted_and_rare_draws_seen(ended):
+    family, found, _ = ended
+    right = [*ACCEPTED[family], *(name.removeprefix("bf16_") for name in REFUSED[family] if name.startswith("bf16"))]
+    for name in right:
+        assert isinstance(found[name], dict), found[name]
+        assert found[name]["same"], f"{name}: the seed alone decides"
+        assert found[name]["draws"] == (name.startswith("seldom") or name == "in_vain"), name
 
 
 def test_each_wrong_file_ends_in_its_error(ended):

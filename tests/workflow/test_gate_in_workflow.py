@@ -21,7 +21,9 @@ def read_statuses(project):
 def test_a_framework_that_fails_is_trained_only_where_parity_is_not_required(project, environment_python):
     environment_python("pytorch-cpu")  # The reference needs it. A fake's random predictions do not match it.
     project.write_config(small=study(frameworks=["sleeping"], parity="required"))
-    printed = project.snakemake(*ROWS, "write_parity_page")
+    printed = project.snakemake(*ROWS, "write_parity_page", expect=1)
+    assert "No run was trained: " in printed
+    assert "No run was trained: " in project.snakemake(*ROWS, expect=1), "a call that has nothing to do says it, too"
     for status, reason in read_statuses(project).values():
         assert status == "failed_parity"
         assert reason.startswith("evaluation on 1 device") and "results/parity/" in reason
@@ -69,7 +71,7 @@ def test_a_crash_of_the_gate_is_a_failed_job_and_a_verdict_can_be_set_aside(proj
     assert {"observe_parity", "check_parity"} <= set(project.planned(*ROWS)), "the next call tries again"
 
     project.behave()
-    project.snakemake(*ROWS)
+    project.snakemake(*ROWS, expect=1)
     assert {status for status, _ in read_statuses(project).values()} == {"failed_parity"}
     assert project.planned(*ROWS) == []
     for options, moved in (("--verdicts failed", "0 runs and 1 verdicts"), ("--status failed_parity", "1 runs and 1")):
@@ -77,7 +79,7 @@ def test_a_crash_of_the_gate_is_a_failed_job_and_a_verdict_can_be_set_aside(proj
         assert moved in result.stdout, result.stdout + result.stderr
         run = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
         assert {"observe_parity", "check_parity", run} <= set(project.planned(*ROWS))
-        project.snakemake(*ROWS)
+        project.snakemake(*ROWS, expect=1)
     assert list((project.folder / "results" / "attempts" / "parity").rglob("set-aside-*/*.json")), "nothing is deleted"
 
 
@@ -86,7 +88,7 @@ def test_a_loss_that_is_not_finite_is_a_verdict(project, environment_python):
     environment_python("pytorch-cpu")
     project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1], parity="required"))
     project.behave(parity__sleeping="diverge")
-    project.snakemake(*ROWS)
+    project.snakemake(*ROWS, expect=1)
     assert {status for status, _ in read_statuses(project).values()} == {"failed_parity"}
 
 
@@ -99,7 +101,7 @@ def test_bf16_waits_for_the_verdict_in_fp32(project, environment_python):
     assert "Exception" not in planned, "each verdict matches one rule"
     jobs = project.planned(*ROWS)
     assert (jobs.count("observe_parity"), jobs.count("check_parity")) == (1, 2)
-    project.snakemake(*ROWS)
+    project.snakemake(*ROWS, expect=1)
     ((status, reason),) = read_statuses(project).values()
     assert status == "failed_parity"
     assert reason.startswith("the fp32 verdict on the same code is failed: evaluation on 1 device")

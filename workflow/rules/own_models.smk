@@ -28,6 +28,7 @@ rule initialize_own_weights:
         options=own_models.options,
         family=own_models.family,
         model_file=own_models.file,
+        precisions=own_models.precisions,
     shell:
         r"""
         {HOWMANYGPUS}/run_module.py \
@@ -39,6 +40,7 @@ rule initialize_own_weights:
             --image-shape {wildcards.height} {wildcards.width} {wildcards.channels} \
             --num-classes {wildcards.num_classes} \
             --seed {wildcards.seed} \
+            --precisions {params.precisions} \
             --weights {output.weights:q} \
             >{log:q} 2>&1
         """
@@ -58,6 +60,7 @@ rule compute_own_reference:
         code=own_models.reference,
         defaults=parity.defaults,
         devices=parity.devices,
+        precisions=parity.precisions,
         options=own_models.options,
         family=own_models.family,
         model_file=own_models.file,
@@ -79,6 +82,7 @@ rule compute_own_reference:
             --weights {input.weights:q} \
             --threads {threads} \
             --devices {params.devices} \
+            --precisions {params.precisions} \
             --folder "$(dirname {output.reference:q})" \
             >{log:q} 2>&1
         """

@@ -27,6 +27,7 @@ from howmanygpus.gate.allowances import (
     norm,
     norm_of_all,
 )
+from howmanygpus.gate.causes import name_cause
 from howmanygpus.gate.coverage import describe_layout
 from howmanygpus.gate.process import has_drifted, hash_batch
 from howmanygpus.gate.task import (
@@ -86,8 +87,17 @@ def select(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
 
 
 def compare(found: np.ndarray, expected: np.ndarray) -> float:
-    """Return norm(found - expected) / norm(expected); infinite if shapes differ or a value is not finite."""
-    if found.shape != expected.shape or not np.isfinite(found).all():
+    """Return norm(found - expected) / norm(expected), infinite if shapes differ.
+
+    Values that are not finite, such as those of a mask of -inf, must be the expected ones; otherwise it is infinite.
+    """
+    if found.shape != expected.shape:
+        return float("inf")
+    if not (is_finite := np.isfinite(expected)).all():
+        if not np.array_equal(found[~is_finite], expected[~is_finite], equal_nan=True):
+            return float("inf")
+        found, expected = found[is_finite], expected[is_finite]
+    if not np.isfinite(found).all():
         return float("inf")
     return norm(found - expected) / max(norm(expected), 1e-12)
 
@@ -193,6 +203,11 @@ class Comparison:
             detail = f"the gradient differs by {off:.2g}, at least {least_of_gradient:.2g}"
             rows.append((least_of_gradient / max(off, 1e-30), 1.0, detail))
         self._add_worst("noise", rows)
+
+    @staticmethod
+    def name_cause(rows: list[dict]) -> str:
+        """Return the likeliest cause of failed rows; empty, because a framework's own fault may be anything."""
+        return ""
 
     @staticmethod
     def _match_format(formats: list[str], expected: str) -> bool:
@@ -363,7 +378,10 @@ def compare_wholes(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]
 
 
 def judge(
-    observed: dict[tuple[int, int], Path], task: Path, strict: dict | None = None, compare_by: type = Comparison
+    observed: dict[tuple[int, int], Path],
+    task: Path,
+    strict: dict | None = None,
+    compare_by: type[Comparison] = Comparison,
 ) -> dict:
     """Return the verdict on a framework. Its list `not_compared` says what was not compared on some layout, and why.
 
@@ -392,7 +410,8 @@ def judge(
     verdict = {"status": "failed" if failed else "passed", "reason": "", "checks": rows, **facts}
     if failed:
         first = min(failed, key=lambda row: (list(CHECKS).index(row["check"]), row["devices"], row["nodes"]))
-        verdict["reason"] = describe_failure(first)
+        cause = compare_by.name_cause(rows)
+        verdict["reason"] = describe_failure(first) + (f"; likely: {cause}" if cause else "")
     return verdict | {"global_batch_size": GLOBAL_BATCH_SIZE}
 
 
@@ -426,6 +445,10 @@ class OwnComparison(Comparison):
             self._check_evaluations()
             self._check_replicas()
         return self.rows
+
+    @staticmethod
+    def name_cause(rows: list[dict]) -> str:
+        return name_cause(rows)
 
     @staticmethod
     def _match_format(formats: list[str], expected: str) -> bool:

@@ -4,14 +4,17 @@ Do the gate's task with a user's own model, in its framework, on one device and 
 All strategies of the family and all numbers of devices are compared with this. Devices with local BatchNorm are
 compared with one device that takes their shares one after the other and adds the gradients; running statistics are not
 compared then. The effect of float32 rounding is measured by a second computation from slightly changed weights, and
-that of reduced precision by a third one in bf16. The noise of bf16 is also used for tf32 and fp16, although theirs is
-less: how many ReLU inputs of a small model they move to the other side of zero is a matter of chance.
+that of reduced precision, if any is asked for, by a third one in bf16. The noise of bf16 is also used for tf32 and
+fp16, although theirs is less: how many ReLU inputs of a small model they move to the other side of zero is a matter of
+chance. Without bf16, weights that are rounded as coarsely take its place.
 """
 
 import argparse
 import dataclasses
 import json
 import math
+import traceback
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +36,13 @@ from howmanygpus.gate.task import (
 from howmanygpus.gate.task_forms import Variation
 from howmanygpus.measure.loop.backend import UnsupportedError
 from howmanygpus.measure.models.initialization import is_trainable
-from howmanygpus.measure.models.own import PLAIN
+from howmanygpus.measure.models.own import PLAIN, OwnModelError, describe
 from howmanygpus.measure.spec import RunSpec
 
 OFF = 2.0**-22
 """Relative change of the weights in the second computation: two units in the last place."""
+COARSE = 2.0**-9
+"""Relative change of the weights in place of bf16: the largest relative error of a rounding to it."""
 Arrays = dict[str, np.ndarray]
 
 
@@ -53,28 +58,55 @@ def compute(spec: RunSpec, optimizer: str) -> Arrays:
         if is_trainable(name):
             arrays[f"gradient/{name}"] = (array - seen[f"first/{name}"]) / rate - decay * array
     in_order = seen["evaluations"][:, np.argsort(seen["samples"], kind="stable")]
+    # A constant such as a mask of -inf has no norm. That it is loaded is checked with the weights.
+    finite = [name for name, array in start.items() if np.isfinite(array).all()]
     for statistics in ("mean", "first"):
-        arrays |= {f"final_{statistics}/{name}": seen[f"final/{name}"] for name in start}
+        arrays |= {f"final_{statistics}/{name}": seen[f"final/{name}"] for name in finite}
         arrays[f"evaluations_{statistics}"] = in_order
     return arrays
 
 
-def measure_differences(spec: RunSpec, optimizer: str, exact: Arrays, folder: Path) -> Arrays:
-    """Return `rounding/`, `noise/` and `fine_noise/` of each array, as gate.reference does."""
+def compute_shifted(spec: RunSpec, optimizer: str, change: float, folder: Path) -> Arrays:
+    """Do the task from weights of which each differs by `change`, relative to itself, with a random sign."""
     weights = load_file(spec.weights_file)
     generator, shifted = np.random.default_rng(3), folder / "shifted.safetensors"
     for name, array in weights.items():
         if is_trainable(name):
-            factors = 1 + OFF * generator.choice([-1, 1], array.shape)
+            factors = 1 + change * generator.choice([-1, 1], array.shape)
             weights[name] = np.asarray(array * factors, dtype=array.dtype)
     save_file(weights, shifted)
-    other = compute(RunSpec.from_dict(spec.to_dict() | {"weights_file": str(shifted)}), optimizer)
+    arrays = compute(RunSpec.from_dict(spec.to_dict() | {"weights_file": str(shifted)}), optimizer)
     shifted.unlink()
-    differences = {f"rounding/{name}": 2 * (other[name] - exact[name]) for name in exact if name != "logits"}
+    return arrays
+
+
+def compute_reduced(spec: RunSpec, optimizer: str, precisions: Collection[str], folder: Path) -> Arrays:
+    """Do the task in bf16, or from coarsely rounded weights if the model cannot compute in bf16 and need not."""
     try:
-        reduced = compute(RunSpec.from_dict(spec.to_dict() | {"precision": "bf16"}), optimizer)
+        return compute(RunSpec.from_dict(spec.to_dict() | {"precision": "bf16"}), optimizer)
     except UnsupportedError:
-        reduced = exact
+        pass
+    except Exception as error:
+        if "bf16" in precisions:
+            remedy = "correct the model, or leave the precision out of the study"
+            problem = f"the gate's task in bf16 raised {describe(error)}"
+            raise OwnModelError(f"{spec.model_file}: {problem}; {remedy}") from error
+        traceback.print_exc()
+    return compute_shifted(spec, optimizer, COARSE, folder)
+
+
+def measure_differences(
+    spec: RunSpec, optimizer: str, exact: Arrays, precisions: Collection[str], folder: Path
+) -> Arrays:
+    """Return `rounding/`, `noise/` and `fine_noise/` of each array, as gate.reference does; noise only if it is needed.
+
+    precisions: those of the runs.
+    """
+    other = compute_shifted(spec, optimizer, OFF, folder)
+    differences = {f"rounding/{name}": 2 * (other[name] - exact[name]) for name in exact if name != "logits"}
+    if not {*precisions} - {"fp32"}:
+        return differences
+    reduced = compute_reduced(spec, optimizer, precisions, folder)
     noise = {name: np.array(np.linalg.norm(reduced[name] - exact[name])) for name in exact}
     return differences | {f"{key}/{name}": noise[name] for key in NOISES.values() for name in exact}
 
@@ -87,9 +119,15 @@ def filter_out(arrays: Arrays, what: str) -> Arrays:
 
 
 def write_expected(
-    specs: dict[str, RunSpec], variation: Variation, num_devices: int, draws: bool, measured: dict, folder: Path
+    specs: dict[str, RunSpec],
+    variation: Variation,
+    num_devices: int,
+    draws: bool,
+    precisions: Collection[str],
+    measured: dict,
+    folder: Path,
 ) -> None:
-    """Store the result of each optimizer on a number of devices."""
+    """Store the result of each optimizer on a number of devices. precisions: those of the runs."""
     for optimizer, spec in specs.items():
         has_state = any(not is_trainable(name) for name in load_file(spec.weights_file))
         is_local = spec.batchnorm == "local" and has_state and num_devices > 1
@@ -101,7 +139,7 @@ def write_expected(
         rates = dataclasses.asdict(spec.optimizer) | {"lr_reference_batch_size": reference}
         arrays = compute(RunSpec.from_dict(spec.to_dict() | sizes | {"optimizer": rates}), optimizer)
         if num_devices == 1:
-            measured[optimizer] = measure_differences(spec, optimizer, arrays, folder)
+            measured[optimizer] = measure_differences(spec, optimizer, arrays, precisions, folder)
         arrays |= measured[optimizer]
         # On several devices, every part is normalised by the statistics of other images.
         is_mixed = spec.batchnorm == "synchronized" and has_state and spec.accumulate > 1 and num_devices > 1
@@ -127,6 +165,7 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, required=True, help="record of the initial weights, beside them")
     parser.add_argument("--folder", type=Path, required=True, help="where task and reference are written")
     parser.add_argument("--devices", type=int, nargs="+", required=True, help="numbers of devices to be compared with")
+    parser.add_argument("--precisions", nargs="*", default=[], help="precisions of the runs that are to be judged")
     parser.add_argument("--threads", type=int, default=1, help="cores for images of many pixels (default 1)")
     arguments = parser.parse_args()
     shape, folder, variation = tuple(arguments.image_shape), arguments.folder, arguments.variation
@@ -145,11 +184,12 @@ def main() -> None:
     specs = {name: make_spec(framework, cell, size, name, folder, arguments.defaults) for name in OPTIMIZERS}
     # The effect of rounding is measured on one device.
     for num_devices in sorted({1, *arguments.devices}):
-        write_expected(specs, variation, num_devices, draws, measured, folder)
+        write_expected(specs, variation, num_devices, draws, arguments.precisions, measured, folder)
     facts = {
         "devices": sorted(arguments.devices),
         "own_model": True,
         "draws_in_training": draws,
+        "precisions": sorted(arguments.precisions),
         "global_batch_size": GLOBAL_BATCH_SIZE,
     }
     facts |= {"model": arguments.model, "model_options": arguments.options, "batchnorm": arguments.batchnorm}

@@ -1,8 +1,11 @@
 """The last message of a call: where the answer is, or what was not done."""
 
+import json
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
+
+from howmanygpus.paths import RUNS
 
 AVAILABLE, OF_CLONE = "available", ".venv/bin/snakemake"
 
@@ -37,6 +40,22 @@ def describe_success(made: Iterable[str], command_line: list[str], targets: Iter
     options = _list_options(command_line, targets)
     report = shlex.join([name_program(), *targets, *options, "--report", "results/report.html"])
     return f"The answer is in {answers[0]}, and as Markdown beside it. This writes the report: {report}"
+
+
+def describe_untrained(runs: Iterable[str]) -> str:
+    """Return the last message of a call of whose runs none was trained, because of the parity gate; otherwise empty.
+
+    runs: paths of all runs that were asked for.
+    """
+    records: list[dict] = []
+    for run in runs:
+        path = Path(RUNS, run, "run.json")
+        records.append(json.loads(path.read_text()) if path.exists() else {"status": "missing"})
+    failed = [record for record in records if record["status"] == "failed_parity"]
+    if not failed or any(record["status"] not in ("failed_parity", "unsupported") for record in records):
+        return ""
+    count = "the only one fails" if len(records) == 1 else f"{len(failed)} of {len(records)} fail"
+    return f"No run was trained: {count} the parity gate. {failed[0]['reason']}"
 
 
 def describe_end(

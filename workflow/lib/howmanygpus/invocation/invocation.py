@@ -29,7 +29,7 @@ from howmanygpus.invocation import (
 from howmanygpus.invocation.cluster import find_closures, find_misfits
 from howmanygpus.invocation.disk import find_lack_of_space, list_folders, list_full_disks, refuse_lost_links
 from howmanygpus.invocation.dry_run.printing import summarize_dry_run
-from howmanygpus.invocation.failing import Failures, write_quietly
+from howmanygpus.invocation.failing import Failures, name_run, write_quietly
 from howmanygpus.invocation.progress import adopting
 from howmanygpus.invocation.rules.cluster import ClusterRules
 from howmanygpus.invocation.rules.data import DataRules
@@ -104,6 +104,7 @@ class Invocation:
             summarize_dry_run(workflow, self.plan, self._logger)
         if not self._is_job:
             atexit.register(self.data.save_contents)
+            passes.fail_at_end(self._describe_untrained)
         if not (self._is_job or self._is_dry_run):
             if "--unlock" not in sys.argv and (full := list_full_disks(list_folders())):
                 raise WorkflowError("\n".join(full))
@@ -182,6 +183,14 @@ class Invocation:
         doubts = [*deployment, *closed, *plan.find_excesses(), *plan.find_doubts(), *plan.list_remarks()]
         for warning in [*doubts, *self._shortages]:
             self._logger.warning(warning)
+
+    def _describe_untrained(self) -> str:
+        """Return the last message of a call that has done its steps and trained nothing; otherwise empty."""
+        workflow = self._workflow
+        if self._is_dry_run or self._is_module or workflow.touch or getattr(workflow, "scheduler", None) is None:
+            return ""
+        with chdir(self.place):
+            return closing_message.describe_untrained(filter(None, map(name_run, workflow.dag.jobs)))
 
     def _settle_attempts(self) -> None:
         for record in complete_attempts():

@@ -74,6 +74,22 @@ def ask_for_another(has_failed: bool) -> bool:
     return True
 
 
+def fail_at_end(find_failure: Callable[[], str]) -> None:
+    """Let this command fail if, at its end, there is a failure that no step of Snakemake is.
+
+    find_failure: returns the last message of the call; empty if there is no such failure.
+    """
+
+    def end() -> None:
+        if not _State.is_followed and (failure := find_failure()):
+            print(failure, file=sys.stderr)
+            _run_exit_functions(end)
+            os._exit(1)
+
+    if _is_command():
+        atexit.register(end)
+
+
 def _is_command() -> bool:
     """Whether this process is a command of Snakemake, and not a program that calls its API."""
     parts = Path(sys.argv[0]).parts

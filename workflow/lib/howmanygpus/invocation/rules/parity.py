@@ -21,6 +21,13 @@ def resolve_limit_min(machine: Machine) -> int:
     return machine.slurm.get("gate_limit_min", LIMIT_MIN) if machine.is_cluster else LIMIT_MIN
 
 
+def name_task(wildcards) -> str:
+    """Return the name of a task's folder. The wildcards are those of a network's task, or of a user's own model's."""
+    network = getattr(wildcards, "own_model", None) or wildcards.model
+    size = f"{wildcards.height}x{wildcards.width}x{wildcards.channels}_classes{wildcards.num_classes}"
+    return f"{network}{wildcards.options}_{size}_{wildcards.batchnorm}{wildcards.variation}"
+
+
 class ParityRules(RuleFunctions):
     """The wildcards are `group` (name of a group's observations), `task` and `checked` (a verdict's path)."""
 
@@ -82,18 +89,26 @@ class ParityRules(RuleFunctions):
     def devices(self, wildcards) -> list[int]:
         """Return the numbers of devices on which cells of a task are observed, with those of an earlier reference.
 
-        The wildcards are those of a network's task, or of that of a user's own model. Calls for one and for several
-        devices that take turns repeat nothing.
+        Calls for one and for several devices that take turns repeat nothing.
         """
-        network = getattr(wildcards, "own_model", None) or wildcards.model
-        size = f"{wildcards.height}x{wildcards.width}x{wildcards.channels}_classes{wildcards.num_classes}"
-        task = f"{network}{wildcards.options}_{size}_{wildcards.batchnorm}{wildcards.variation}"
-        earlier = self.root / "results" / "parity" / task / "reference.json"
-        found = {*json.loads(earlier.read_text()).get("devices", [])} if earlier.exists() else set()
-        for cell in (self._plan.parity_cells[verdict] for verdict in self._plan.checked_verdicts):
-            if cell.task == task:
-                found |= {int(layout.split("x")[0]) for layout in cell.layouts(self._machine.device(cell.device))}
+        found = {*self._read_earlier(wildcards, "devices")}
+        for cell in self._cells_of_task(wildcards):
+            found |= {int(layout.split("x")[0]) for layout in cell.layouts(self._machine.device(cell.device))}
         return sorted(found)
+
+    def precisions(self, wildcards) -> list[str]:
+        """Return the precisions of the cells of a task, with those of an earlier reference."""
+        found = {cell.precision for cell in self._cells_of_task(wildcards)}
+        return sorted(found.union(self._read_earlier(wildcards, "precisions")))
+
+    def _cells_of_task(self, wildcards) -> list[ParityCell]:
+        cells = (self._plan.parity_cells[verdict] for verdict in self._plan.checked_verdicts)
+        return [cell for cell in cells if cell.task == name_task(wildcards)]
+
+    def _read_earlier(self, wildcards, key: str) -> list:
+        """Return a list from the reference of a task that was computed before; empty if there is none."""
+        earlier = self.root / "results" / "parity" / name_task(wildcards) / "reference.json"
+        return json.loads(earlier.read_text()).get(key, []) if earlier.exists() else []
 
     def size(self, wildcards) -> JobSize:
         """Return the size of the group's job, which is the maximum over its layouts."""

@@ -70,6 +70,19 @@ class OwnModelRules(RuleFunctions):
     def name(self, wildcards) -> str:
         return self._model(wildcards).name
 
+    def precisions(self, wildcards, input) -> list[str]:
+        """Return the mixed precisions in which the model is to be trained on CPUs.
+
+        As this depends on `input`, it reruns nothing: the weights are the same.
+        """
+        network = wildcards.own_model + wildcards.options
+        found = set()
+        for cell in self._plan.parity_cells.values():
+            if cell.device_kind == "cpu" and cell.own_model:
+                is_same = cell.own_model.name_network(cell.model_options) == network
+                found |= {cell.precision} if is_same else set()
+        return sorted(found - {"fp32"})
+
     def file(self, wildcards, input) -> str:
         """Return the path of the file. As a parameter that depends on `input`, it reruns nothing by itself."""
         return self._model(wildcards).path

@@ -9,11 +9,13 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from howmanygpus.files import atomic_path, sha256_of_file, write_json_atomic
+from howmanygpus.measure.models.initialization import is_trainable
 from howmanygpus.measure.models.own import OwnModelError, import_own_models
 
 
 def check_finite(path: str, weights: dict[str, np.ndarray]) -> None:
-    if wrong := [name for name, array in weights.items() if not np.isfinite(array).all()]:
+    """Raise OwnModelError if a parameter is not finite. Other arrays may be, as a mask of -inf is."""
+    if wrong := [name for name, array in weights.items() if is_trainable(name) and not np.isfinite(array).all()]:
         raise OwnModelError(f"{path}: initial weights are not finite in {', '.join(wrong[:3])}; initialise them")
 
 
@@ -25,12 +27,13 @@ def main() -> None:
     parser.add_argument("--image-shape", type=int, nargs=3, required=True, metavar=("HEIGHT", "WIDTH", "CHANNELS"))
     parser.add_argument("--num-classes", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--precisions", nargs="*", default=[], help="mixed precisions in which it is trained on CPUs")
     parser.add_argument("--weights", type=Path, required=True, help="safetensors file to write, with a .json beside it")
     arguments = parser.parse_args()
     family = import_own_models(arguments.family)
     model = (arguments.model_file, tuple(arguments.image_shape), arguments.num_classes)
     try:
-        weights, draws = family.initialize(*model, arguments.seed, arguments.options)
+        weights, draws = family.initialize(*model, arguments.seed, arguments.options, arguments.precisions)
         check_finite(arguments.model_file, weights)
     except OwnModelError as error:
         # The traceback of the user's code says where; the last line says what to do.

@@ -10,11 +10,14 @@ measure/models/. They import each other relatively, because a plain `import torc
 """
 
 import importlib.util
+import random
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 MATRIX, VECTOR, STATE = ".matrix", ".vector", ".state"
 PLAIN = {"torch": "dp", "keras": "mirrored", "flax": "sharding"}
@@ -31,6 +34,18 @@ def name_role(is_trainable: bool, num_axes: int) -> str:
     if not is_trainable:
         return STATE
     return MATRIX if num_axes > 1 else VECTOR
+
+
+def seed_generators(seed: int) -> None:
+    """Seed Python's and numpy's generators, from which a user's file may draw besides its framework's."""
+    random.seed(seed)
+    np.random.seed(seed)
+
+
+def read_generators() -> tuple:
+    """Return the states of Python's and numpy's generators, which every draw changes."""
+    _, words, *position = np.random.get_state()
+    return random.getstate(), np.asarray(words).tobytes(), position
 
 
 def import_file(path: str) -> ModuleType:

@@ -42,11 +42,12 @@ class JaxSharding(StepwiseBackend):
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
         self.spec, self.devices = spec, set_up_devices(spec)
         self.rank, self.num_processes = jax.process_index(), jax.process_count()
-        set_precision(spec, self.devices[0])
         # All devices of all processes. Those of one process are adjacent, so that its share of the batch is one block.
         mesh = Mesh(np.array(jax.devices(self.devices[0].platform)[: spec.num_gpus]), (DEVICE_AXIS,))
         self._sharded, everywhere = NamedSharding(mesh, SHARDED), NamedSharding(mesh, EVERYWHERE)
         network = build_network(spec, data, weights)
+        # After a user's file was imported, which may set it for the whole process.
+        set_precision(spec, self.devices[0])
         self.graph, parameters, statistics, self.rest = nnx.split(network, nnx.Param, nnx.BatchStat, ...)
         self.loss_function = build_loss(spec, data)
         self.optimizer = build_optimizer(spec.optimizer, learning_rates)

@@ -215,8 +215,23 @@ class KerasBackend(Backend):
         self._readers = ThreadPoolExecutor(1 + max(1, spec.prefetch), "step")
         set_precision(spec)
         self.model = build_network(spec, data)
+        # Once more, because a user's file may set TF32 for the whole process.
+        set_precision(spec)
         load_weights(self.model, weights)
         self.copier = Copier(spec.device_kind == "cuda")
+
+    def draw_apart(self) -> None:
+        """Let every device draw other random numbers in a user's model, for example for dropout.
+
+        Call it when all processes have the same state. The variables that are no weights are the states of generators.
+        """
+        if not self.spec.model_file:
+            return
+        weights = {id(variable) for variable in self.model.weights}
+        for state in [variable for variable in self.model.variables if id(variable) not in weights]:
+            replicas = self.replicas_of(state.value)
+            for index, replica in enumerate(replicas):
+                replica.assign_add([self.rank * len(replicas) + index, 0])
 
     def replicas_of(self, value) -> tuple:
         """Return the copies of a variable on the devices of this process."""

@@ -12,6 +12,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from howmanygpus.measure.frameworks.keras.losses import add_penalties
+
 
 class GradientNorms:
     """Measures gradients on one device, by a function that TensorFlow traces once.
@@ -35,7 +37,8 @@ class GradientNorms:
     def _compute_gradient(self, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """Return the gradient of a small batch as one vector."""
         with tf.GradientTape() as tape:
-            loss = self._scale_loss(self._loss_function(labels, self._model(images, training=True)))
+            loss = self._loss_function(labels, self._model(images, training=True))
+            loss = self._scale_loss(add_penalties(loss, self._model))
         gradients = tape.gradient(loss, self._variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         return tf.concat([tf.reshape(tf.cast(each, tf.float32), [-1]) for each in gradients], axis=0)
 

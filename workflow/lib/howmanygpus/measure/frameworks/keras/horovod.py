@@ -15,7 +15,7 @@ import tensorflow as tf
 from howmanygpus.measure.frameworks.horovod import join
 from howmanygpus.measure.frameworks.keras.family import build_optimizer, sum_over_parts
 from howmanygpus.measure.frameworks.keras.horovod_backend import COMPRESSIONS, HorovodKerasBackend, select_device
-from howmanygpus.measure.frameworks.keras.losses import build_loss
+from howmanygpus.measure.frameworks.keras.losses import add_penalties, build_loss
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.loop.backend import StepwiseBackend
 from howmanygpus.measure.spec import RunSpec
@@ -44,7 +44,7 @@ class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
             self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
             return loss
         with tf.GradientTape() as tape:
-            loss = self.loss_function(labels, self.model(images, training=True))
+            loss = add_penalties(self.loss_function(labels, self.model(images, training=True)), self.model)
             scaled = self.optimizer.scale_loss(loss)
         tape = hvd.DistributedGradientTape(tape, compression=compression)
         gradients = tape.gradient(scaled, [variable.value for variable in variables])
@@ -54,7 +54,8 @@ class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
     def _compute_part(self, images, labels):
         """Return one part's share of the mean loss and its gradients, which are not exchanged yet."""
         with tf.GradientTape() as tape:
-            loss = self.loss_function(labels, self.model(images, training=True)) / self.spec.accumulate
+            loss = add_penalties(self.loss_function(labels, self.model(images, training=True)), self.model)
+            loss /= self.spec.accumulate
             scaled = self.optimizer.scale_loss(loss)
         return loss, tape.gradient(scaled, [variable.value for variable in self.model.trainable_variables])
 

@@ -33,6 +33,7 @@ class HorovodKerasBackend(KerasBackend):
         optimizer.build(self.model.trainable_variables)
         variables = [*self.model.variables, *optimizer.variables]
         hvd.broadcast_variables([variable.value for variable in variables], root_rank=0)
+        self.draw_apart()
 
     def prepare_evaluation(self) -> None:
         """Give every process the mean of all running statistics, or the first process's."""

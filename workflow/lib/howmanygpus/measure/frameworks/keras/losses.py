@@ -35,3 +35,12 @@ def build_loss(spec: RunSpec, data: PreparedData, reduction: str = "sum_over_bat
     if spec.label_smoothing:
         return SmoothedLoss(spec.label_smoothing, reduction=reduction)
     return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction)
+
+
+def add_penalties(loss, model: keras.Model, share: float = 1.0):
+    """Return the loss with those of a user's layers, such as weight regularizers, which Model.fit adds by itself.
+
+    Call it after the model, in its tape. share: factor on them, by which all replicas and parts of a batch together add
+    them once.
+    """
+    return loss + share * sum(ops.cast(each, loss.dtype) for each in model.losses) if model.losses else loss

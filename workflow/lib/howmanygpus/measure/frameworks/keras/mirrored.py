@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from howmanygpus.measure.frameworks.keras.family import sum_over_parts
-from howmanygpus.measure.frameworks.keras.losses import build_loss
+from howmanygpus.measure.frameworks.keras.losses import add_penalties, build_loss
 from howmanygpus.measure.frameworks.keras.replicas import MirroredBackend
 from howmanygpus.measure.loop.backend import StepwiseBackend
 
@@ -35,6 +35,7 @@ class TensorflowMirrored(MirroredBackend, StepwiseBackend):
     def _compute_part(self, images, labels):
         with tf.GradientTape() as tape:
             loss = self.loss_function(labels, self.model(images, training=True)) / self.spec.global_batch_size
+            loss = add_penalties(loss, self.model, 1 / (self.spec.num_gpus * self.spec.accumulate))
             scaled = self.optimizer.scale_loss(loss)
         return loss, tape.gradient(scaled, self.model.trainable_variables)
 

@@ -63,6 +63,7 @@ class MirroredBackend(KerasBackend):
             self.set_up(spec, data, weights)
             options = {} if spec.exchanges else {"adapt": without_exchange}
             self.prepare_training(build_optimizer(spec, learning_rates, self.model, **options))
+            self.draw_apart()
         self._predict = tf.function(self._compute_logits)
         self._predict_on_all = tf.function(lambda images: self.strategy.run(self._compute_logits, (images,)))
 

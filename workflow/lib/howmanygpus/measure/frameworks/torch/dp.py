@@ -41,6 +41,9 @@ class PytorchDp(TorchBackend):
         self.set_up(spec, data, weights, device_index=0)
         device_ids = list(range(spec.num_gpus)) if self.is_cuda else None
         self.devices = [torch.device("cuda", index) for index in device_ids or ()] or self.devices
+        # Like the processes of other strategies, devices draw different random numbers in a user's model.
+        for index in range(1, len(self.devices)) if spec.model_file else ():
+            torch.cuda.default_generators[index].manual_seed(spec.seed + index)
         with_loss = NetworkWithLoss(self.network, self.loss_function)
         self.network = nn.DataParallel(self.network, device_ids)
         self._loss_on_devices = nn.DataParallel(with_loss, device_ids)

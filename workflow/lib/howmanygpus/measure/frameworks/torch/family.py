@@ -160,11 +160,12 @@ class TorchBackend(StepwiseBackend):
         self.spec, self.is_cuda = spec, spec.device_kind == "cuda"
         self.device = torch.device("cuda", device_index) if self.is_cuda else torch.device("cpu")
         self.devices = [self.device]
-        torch.set_num_threads(spec.cores_per_device)
         if self.is_cuda:
             torch.cuda.set_device(self.device)
-        set_precision(spec, self.device)
         network = Network(spec, data)
+        # After a user's file was imported, which may set both for the whole process.
+        torch.set_num_threads(spec.cores_per_device)
+        set_precision(spec, self.device)
         self._weights_of = import_own_models("torch") if spec.model_file else sys.modules[__name__]
         self._weights_of.load_weights(network.model, weights)
         self.model, self._weight_names = network.model, list(weights)
@@ -177,7 +178,7 @@ class TorchBackend(StepwiseBackend):
         self.network.train()
         if spec.model_file:
             # Devices draw different random numbers, for example for dropout. The workflow's layers do not use them.
-            torch.manual_seed(spec.seed + self.rank)
+            self._weights_of.seed_all(spec.seed + self.rank)
 
     def _group_parameters(self) -> list[dict]:
         """Return one group of all parameters, or one group with weight decay and one without."""
