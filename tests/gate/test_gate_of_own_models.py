@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gate.observing import CELL, DEFAULTS, DEVICES, NUM_CLASSES, SHAPE, Observer, names_of
+from gate.faults import FAMILIES, NONE
+from gate.observing import CELL, DEFAULTS, DEVICES, NUM_CLASSES, SHAPE, Observer, judge_fault, names_of
 from howmanygpus.gate.judge import OwnComparison, judge
 from howmanygpus.gate.page import render_page, tabulate
 from howmanygpus.registry import FRAMEWORKS
@@ -29,11 +30,16 @@ OPTIONS = {"width": 4, "depth": 1}
 EXAMPLES, STILL, DROPPING = ROOT / "examples" / "model", FAKES / "still_nets", FAKES / "dropping_nets"
 
 
+OWN_FAULTS = {"summed": "norm", "first_replicas_statistics": "evaluation_after"}
+"""Faults that are planted in the training of own models, and the check that names each."""
+FAULTY = [("torch", EXAMPLES), ("keras", EXAMPLES), ("flax", EXAMPLES), ("torch", DROPPING), ("keras", DROPPING)]
+
+
 class OwnObserver(Observer):
     """Observes the examples and fakes. Their code is part of what observations are kept by; `model_file` is one."""
 
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
+    def __init__(self, *arguments, **variables):
+        super().__init__(*arguments, **variables)
         files = sorted(path for folder in (EXAMPLES, STILL, DROPPING) for path in folder.glob("*.py"))
         text = "".join(path.read_text() for path in files)
         self._code, self._observing = self._code + text, self._observing + text
@@ -68,6 +74,23 @@ def own_gate(environment_python, scratch):
 
 
 @pytest.fixture(scope="module")
+def judge_own_fault(own_gate, copies, environment_python, scratch, compiled, tmp_path_factory):
+    """A function from a family, a folder of models and a fault to the verdict on two devices."""
+    observer = OwnObserver(copies("faults"), scratch, environment_python, **compiled)
+    observer.task = own_gate.task
+
+    def get(family: str, models: Path, fault: str) -> dict:
+        planted, file = FAMILIES[family], models / f"{FILES[family]}.py"
+        names = {"framework": planted.strategy, "family": family, "strategy": "planted", "launcher": planted.launcher}
+        cell = {"model": FILES[family], "model_file": str(file), "model_options": OPTIONS, "family": family}
+        faults = ",".join(f"{each}:all:all" for each in (*OWN_FAULTS, NONE))
+        seen = observer.observe(names, planted.environment, {"fp32": cell}, 2, PLANTED_FAULTS=faults) / "fp32"
+        return judge_fault(seen, fault, own_gate.task(cell), tmp_path_factory.mktemp("own"), None, OwnComparison)
+
+    return get
+
+
+@pytest.fixture(scope="module")
 def judge_own(own_gate):
     """A function from a framework and a precision to the verdict, with what one start did in all precisions."""
 
@@ -75,7 +98,7 @@ def judge_own(own_gate):
         family = FRAMEWORKS[framework].family
         file = models / f"{FILES[family]}.py"
         cell = {"model": FILES[family], "model_file": str(file), "model_options": OPTIONS, "family": family}
-        cell |= CASES[framework]
+        cell |= CASES[framework] if models == EXAMPLES else {}
         precisions = [name for name in ("fp32", "fp16") if name in FRAMEWORKS[framework].precisions["cpu"]]
         cells = {name: cell | {"precision": name} for name in precisions if models == EXAMPLES or name == precision}
         folder = own_gate.observe(names_of(framework), FRAMEWORKS[framework].environments["cpu"], cells, 2)
@@ -90,8 +113,8 @@ def test_two_devices_match_one(framework, judge_own):
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     checks = {row["check"] for row in verdict["checks"]}
     assert {"losses", "gradients", "updates_sgd", "updates_own", "replicas"} <= checks
-    assert ("statistics" in checks) == (CASES[framework].get("batchnorm") == "synchronized")
-    assert bool(verdict["not_compared"]) == ("evaluation_after" not in checks)
+    assert {"statistics", "evaluation_after", "evaluation_first"} <= checks
+    assert not verdict["not_compared"]
 
 
 @pytest.mark.parametrize("framework", [name for name in CASES if "fp16" in FRAMEWORKS[name].precisions["cpu"]])
@@ -110,10 +133,25 @@ def test_arrays_that_do_not_move_are_not_taken_for_rounded_ones(framework, judge
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 
-def test_a_verdict_and_its_page_say_that_training_with_random_numbers_was_not_compared(judge_own):
-    verdict = judge_own("pytorch_ddp", "fp32", DROPPING)
-    assert verdict["status"] == "passed"
+@pytest.mark.parametrize("framework", ["pytorch_ddp", "horovod_pytorch", "tensorflow_mirrored", "horovod_keras"])
+def test_a_model_that_draws_random_numbers_passes_and_the_page_says_what_was_not_compared(framework, judge_own):
+    verdict = judge_own(framework, "fp32", DROPPING)
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
     (said,) = verdict["not_compared"]
     assert said.startswith("training")
-    cell = CELL | {"framework": "pytorch_ddp", "model": "net", "task": "one"}
+    cell = CELL | {"framework": framework, "model": "net", "task": "one"}
     assert said in render_page(tabulate([verdict | cell]))
+
+
+@pytest.mark.parametrize("fault", OWN_FAULTS)
+@pytest.mark.parametrize(("family", "models"), FAULTY)
+def test_each_fault_in_the_training_of_an_own_model_is_caught_by_its_check(family, models, fault, judge_own_fault):
+    verdict = judge_own_fault(family, models, fault)
+    failed = {row["check"] for row in verdict["checks"] if not row["passed"]}
+    assert OWN_FAULTS[fault] in failed
+
+
+@pytest.mark.parametrize(("family", "models"), FAULTY)
+def test_an_own_model_passes_after_the_faults(family, models, judge_own_fault):
+    verdict = judge_own_fault(family, models, NONE)
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")

@@ -2,16 +2,22 @@
 Do the gate's task with a user's own model, in its framework, on one device and without any exchange.
 
 All strategies of the family and all numbers of devices are compared with this. Devices with local BatchNorm are
-compared with one device that takes their shares one after the other and adds the gradients; running statistics are not
-compared then. The effect of float32 rounding is measured by a second computation from slightly changed weights, and
-that of reduced precision by a third one in bf16. The noise of bf16 is also used for tf32 and fp16, although theirs is
-less: how many ReLU inputs of a small model they move to the other side of zero is a matter of chance.
+compared with one device that takes their shares one after the other and adds the gradients. Their running statistics
+are those of one training for each device's share, which gets the parameters of the whole training before each step.
+The effect of float32 rounding is measured by a second computation from slightly changed weights, and that of reduced
+precision by a third one in bf16. The noise of bf16 is also used for tf32 and fp16, although theirs is less: how many
+ReLU inputs of a small model they move to the other side of zero is a matter of chance.
+
+A model that draws random numbers in training does the task several times, each with other numbers. Only what they
+change little is stored: the norms of gradients and updates, and the evaluations. How random numbers are drawn differs
+between devices and between strategies, and code of the user may draw them, so that equal ones cannot be had.
 """
 
 import argparse
 import dataclasses
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +26,16 @@ from safetensors.numpy import load_file, save_file
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.gate import process
+from howmanygpus.gate.allowances import norm_of_all
 from howmanygpus.gate.task import (
+    DRAWS,
+    EVAL_EVERY_EPOCHS,
     GLOBAL_BATCH_SIZE,
     LARGE,
     NOISES,
+    NORMS,
+    NUM_STEPS,
+    NUM_TRAIN,
     OPTIMIZERS,
     compute_rates,
     draw_data,
@@ -31,19 +43,68 @@ from howmanygpus.gate.task import (
     write_task,
 )
 from howmanygpus.gate.task_forms import Variation
-from howmanygpus.measure.loop.backend import UnsupportedError
+from howmanygpus.measure.input.batches import TrainingBatches
+from howmanygpus.measure.input.prepared import PreparedData, open_data
+from howmanygpus.measure.loop.backend import Backend, UnsupportedError, load_backend
+from howmanygpus.measure.loop.evaluation import Evaluation
+from howmanygpus.measure.loop.loop import TrainingLoop
+from howmanygpus.measure.loop.targets import read_targets
 from howmanygpus.measure.models.initialization import is_trainable
 from howmanygpus.measure.models.own import PLAIN
 from howmanygpus.measure.spec import RunSpec
 
 OFF = 2.0**-22
 """Relative change of the weights in the second computation: two units in the last place."""
+NUM_DRAWS = 8
+"""Number of computations of a model that draws random numbers in training."""
+SEED_STRIDE = 1000
+"""Difference of their seeds, to which devices add their number."""
+EVALUATED_STEPS = range(EVAL_EVERY_EPOCHS * (NUM_TRAIN // GLOBAL_BATCH_SIZE), NUM_STEPS + 1, 2)
+"""Steps after which the task evaluates."""
 Arrays = dict[str, np.ndarray]
 
 
-def compute(spec: RunSpec, optimizer: str) -> Arrays:
-    """Do the task on one device and return its result under the names of gate.reference."""
-    _, seen, facts = process.observe(spec, optimizer)
+class RecordingLoop(process.ObservedLoop):
+    """Appends the weights after each step to a list."""
+
+    def __init__(self, trajectory: list[Arrays], *arguments: Any):
+        super().__init__(*arguments)
+        self._trajectory = trajectory
+
+    def after_step(self) -> None:
+        super().after_step()
+        self._trajectory.append(self.backend.weights())
+
+
+class FollowingLoop(TrainingLoop):
+    """Trains on given batches, from the parameters that another training had before each step.
+
+    states: after each step, the arrays that are not trained.
+    """
+
+    def __init__(self, batches: list, trajectory: list[Arrays], spec: RunSpec, data: PreparedData, backend: Backend):
+        super().__init__(spec, data, backend, np.zeros(NUM_STEPS, np.float32), None)
+        self._given, self._trajectory = batches, trajectory
+        self.states: list[Arrays] = []
+
+    def host_batches(self):
+        return iter(self._given)
+
+    def after_step(self) -> None:
+        super().after_step()
+        state = {name: array for name, array in self.backend.weights().items() if not is_trainable(name)}
+        self.states.append(state)
+        self.backend.load(self._trajectory[self.steps_done - 1] | state)
+
+
+def compute(spec: RunSpec, optimizer: str, num_shares: int = 1, seed: int | None = None) -> Arrays:
+    """Do the task on one device and return its result under the names of gate.reference.
+
+    num_shares: number of devices that keep running statistics of their own shares. seed: see process.observe.
+    """
+    trajectory: list[Arrays] = []
+    make_loop = process.ObservedLoop if num_shares == 1 else partial(RecordingLoop, trajectory)
+    _, seen, facts = process.observe(spec, optimizer, make_loop, seed)
     rate = float(compute_rates(spec)[0])
     start = {name: array.astype(np.float64) for name, array in load_file(spec.weights_file).items()}
     decay = spec.optimizer.weight_decay
@@ -56,7 +117,67 @@ def compute(spec: RunSpec, optimizer: str) -> Arrays:
     for statistics in ("mean", "first"):
         arrays |= {f"final_{statistics}/{name}": seen[f"final/{name}"] for name in start}
         arrays[f"evaluations_{statistics}"] = in_order
+    # A training that diverged has no further steps to follow.
+    if len(trajectory) == NUM_STEPS:
+        arrays |= compute_states(spec, num_shares, seed or spec.seed, trajectory)
     return arrays
+
+
+def compute_states(spec: RunSpec, num_shares: int, seed: int, trajectory: list[Arrays]) -> Arrays:
+    """Return the running statistics of devices that each normalise by their own share, and evaluations with them.
+
+    trajectory: the weights of the whole training after each step, which have the parameters that the devices share.
+    """
+    data = open_data(spec.data_dir, crop_size=spec.crop_size)
+    batches = list(read_targets(TrainingBatches(spec, data, 0, 1), spec, data))
+    sizes = {"global_batch_size": spec.global_batch_size // num_shares, "accumulate": spec.accumulate // num_shares}
+    share = dataclasses.replace(spec, **sizes, evaluate=False)
+    states: list[list[Arrays]] = []
+    no_rates = np.zeros(NUM_STEPS, np.float32)
+    for position in range(num_shares):
+        backend = load_backend(share)(
+            dataclasses.replace(share, seed=seed + position), data, load_file(spec.weights_file), no_rates
+        )
+        own = [tuple(np.split(array, num_shares)[position] for array in batch) for batch in batches]
+        with FollowingLoop(own, trajectory, share, data, backend) as loop:
+            backend.train(loop)
+        states.append(loop.states)
+    arrays: Arrays = {}
+    for key, devices in {"mean": states, "first": states[:1]}.items():
+        united = [
+            {name: np.mean([each[name] for each in step], axis=0) for name in step[0]}
+            for step in zip(*devices, strict=True)
+        ]
+        arrays |= {f"final_{key}/{name}": array for name, array in united[-1].items()}
+        evaluation = Evaluation(share, data, backend)
+        for step in EVALUATED_STEPS:
+            backend.load(trajectory[step - 1] | united[step - 1])
+            evaluation.evaluate(step)
+        stored = evaluation.predictions.collect()
+        evaluations = stored["score" if data.multi_label else "loss"]
+        arrays[f"evaluations_{key}"] = evaluations[:, np.argsort(stored["sample"], kind="stable")]
+    return arrays
+
+
+def select_undrawn(arrays: Arrays, weights: Arrays) -> Arrays:
+    """Return of a result what random numbers change little. weights: the initial ones."""
+    names = [name for name in weights if is_trainable(name)]
+    changes = {
+        "gradient": {name: arrays[f"gradient/{name}"] for name in names},
+        "updates": {name: arrays[f"final_mean/{name}"].astype(np.float64) - weights[name] for name in names},
+    }
+    kept = {name: array for name, array in arrays.items() if name == "logits" or name.startswith("evaluations_")}
+    return kept | {f"{NORMS}/{key}": np.array(norm_of_all(change)) for key, change in changes.items()}
+
+
+def join_draws(results: list[Arrays]) -> Arrays:
+    """Return the norms of all results of select_undrawn, the means of their other arrays, and how these differ."""
+    arrays = {name: np.array([each[name] for each in results]) for name in results[0]}
+    joined = {name: array if name.startswith(NORMS) else array.mean(axis=0) for name, array in arrays.items()}
+    # A further result differs from the mean by its own deviation and by that of the mean.
+    factor = math.sqrt((len(results) + 1) / (len(results) - 1))
+    spreads = {name: factor * arrays[name].std(axis=0) for name in arrays if name.startswith("evaluations_")}
+    return joined | {f"{DRAWS}/{name}": spread for name, spread in spreads.items()}
 
 
 def measure_differences(spec: RunSpec, optimizer: str, exact: Arrays, folder: Path) -> Arrays:
@@ -79,36 +200,35 @@ def measure_differences(spec: RunSpec, optimizer: str, exact: Arrays, folder: Pa
     return differences | {f"{key}/{name}": noise[name] for key in NOISES.values() for name in exact}
 
 
-def filter_out(arrays: Arrays, what: str) -> Arrays:
-    """Return the arrays without those that cannot be compared between devices. what: `training` or `state`."""
-    if what == "training":
-        return {name: array for name, array in arrays.items() if name.rpartition("/")[2] == "logits"}
-    return {name: array for name, array in arrays.items() if "evaluations_" not in name and not name.endswith(".state")}
-
-
 def write_expected(
     specs: dict[str, RunSpec], variation: Variation, num_devices: int, draws: bool, measured: dict, folder: Path
 ) -> None:
     """Store the result of each optimizer on a number of devices."""
     for optimizer, spec in specs.items():
-        has_state = any(not is_trainable(name) for name in load_file(spec.weights_file))
+        weights = load_file(spec.weights_file)
+        has_state = not all(map(is_trainable, weights))
         is_local = spec.batchnorm == "local" and has_state and num_devices > 1
         share = variation.share(num_devices)
-        parts = share["accumulate"] * (num_devices if is_local else 1)
+        takes_turns = is_local or (draws and not has_state)
+        parts = share["accumulate"] * (num_devices if takes_turns else 1)
         sizes = {"accumulate": parts, "per_device_batch_size": GLOBAL_BATCH_SIZE // parts}
         # The learning rates are those of `num_devices` devices, however many parts the one device takes.
         reference = spec.optimizer.lr_reference_batch_size or share["per_device_batch_size"]
         rates = dataclasses.asdict(spec.optimizer) | {"lr_reference_batch_size": reference}
-        arrays = compute(RunSpec.from_dict(spec.to_dict() | sizes | {"optimizer": rates}), optimizer)
+        sized = RunSpec.from_dict(spec.to_dict() | sizes | {"optimizer": rates})
+        num_shares = num_devices if is_local else 1
+        arrays = compute(sized, optimizer, num_shares)
         if num_devices == 1:
             measured[optimizer] = measure_differences(spec, optimizer, arrays, folder)
-        arrays |= measured[optimizer]
         # On several devices, every part is normalised by the statistics of other images.
         is_mixed = spec.batchnorm == "synchronized" and has_state and spec.accumulate > 1 and num_devices > 1
-        if draws or is_mixed:
-            arrays = filter_out(arrays, "training")
-        elif is_local:
-            arrays = filter_out(arrays, "state")
+        if is_mixed:
+            arrays = {name: array for name, array in arrays.items() if name == "logits"}
+        elif draws:
+            seeds = range(spec.seed + SEED_STRIDE, spec.seed + SEED_STRIDE * NUM_DRAWS, SEED_STRIDE)
+            results = [arrays, *(compute(sized, optimizer, num_shares, seed) for seed in seeds)]
+            arrays = join_draws([select_undrawn(result, weights) for result in results])
+        arrays |= {name: array for name, array in measured[optimizer].items() if name.partition("/")[2] in arrays}
         arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         save_file(arrays or {"none": np.zeros(1)}, folder / f"{optimizer}.devices{num_devices}.safetensors")
 

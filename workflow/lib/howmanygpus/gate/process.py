@@ -6,6 +6,7 @@ evaluations are those of real runs.
 """
 
 import argparse
+import dataclasses
 import gc
 import hashlib
 import importlib
@@ -215,15 +216,21 @@ def name_statistics(spec: RunSpec, backend: Backend) -> str:
     return FIRST_DEVICE if spec.eval_batchnorm == "first" else backend.running_statistics
 
 
-def observe(spec: RunSpec, optimizer: str) -> tuple[Backend, dict[str, np.ndarray], dict]:
-    """Do the task with one optimizer; return the backend, and the arrays and facts that this process observed."""
+def observe(
+    spec: RunSpec, optimizer: str, make_loop: Callable[..., ObservedLoop] = ObservedLoop, seed: int | None = None
+) -> tuple[Backend, dict[str, np.ndarray], dict]:
+    """Do the task with one optimizer; return the backend, and the arrays and facts that this process observed.
+
+    seed: of the random numbers that a user's model draws in training, if it is not the run's.
+    """
     data = open_data(spec.data_dir, crop_size=spec.crop_size)
     rates = compute_rates(spec)
-    backend = load_backend(spec)(spec, data, load_file(spec.weights_file), rates)
+    seeded = spec if seed is None else dataclasses.replace(spec, seed=seed)
+    backend = load_backend(spec)(seeded, data, load_file(spec.weights_file), rates)
     arrays = observe_before(backend, spec, data) if optimizer == "sgd" else {}
     losses = LossRecorder()
     # A loss that is not finite is a result to judge, not a crash. All processes stop at the same step.
-    with ObservedLoop(spec, data, backend, rates, losses) as loop, suppress(DivergedError):
+    with make_loop(spec, data, backend, rates, losses) as loop, suppress(DivergedError):
         backend.train(loop)
     arrays |= observe_after(backend, loop)
     # A training that diverged has not reached the last step.

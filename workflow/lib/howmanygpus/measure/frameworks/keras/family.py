@@ -215,7 +215,7 @@ class KerasBackend(Backend):
         self._readers = ThreadPoolExecutor(1 + max(1, spec.prefetch), "step")
         set_precision(spec)
         self.model = build_network(spec, data)
-        load_weights(self.model, weights)
+        self.load(weights)
         self.copier = Copier(spec.device_kind == "cuda")
 
     def replicas_of(self, value) -> tuple:
@@ -285,6 +285,9 @@ class KerasBackend(Backend):
     def sum_over_ranks(self, value: np.ndarray) -> np.ndarray:
         """Return the sum of an array that has the same shape on every process; with one process, the array itself."""
         return value
+
+    def load(self, weights: dict[str, np.ndarray]) -> None:
+        load_weights(self.model, weights)
 
     def weights(self) -> dict[str, np.ndarray]:
         return read_weights(self.model)
