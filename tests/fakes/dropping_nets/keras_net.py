@@ -14,7 +14,7 @@ class Noise(layers.Layer):
     def call(self, x: keras.KerasTensor, training: bool = False) -> keras.KerasTensor:
         if not training:
             return x
-        return x * (0.5 + keras.random.uniform(keras.ops.shape(x), seed=self.seed_generator))
+        return x * (0.5 + keras.random.uniform(keras.ops.shape(x), dtype=x.dtype, seed=self.seed_generator))
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, width: int = 16, depth: int = 2) -> keras.Model:

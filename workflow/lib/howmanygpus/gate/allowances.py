@@ -42,6 +42,8 @@ CHECKS = {
     "updates_sgd": "change of the worst array over six steps of sgd with momentum, weight decay and a schedule",
     "updates_own": "the same with the optimizer and the schedule of the runs",
     "statistics": "BatchNorm's running statistics after six steps, of the worst array",
+    "united": "on several devices: logits of the same images on each device after training; running statistics of its "
+    "own make them differ",
     "evaluated": "test images that were not evaluated exactly once at the end of epochs 2 and 3",
     "evaluation_after": "losses of the test images in these evaluations, on all devices, with a short last batch; with "
     "any number of labels an image, the scores of each label",

@@ -138,6 +138,7 @@ class Comparison:
             self._check_batches()
             self._check_skipped()
             self._check_training()
+            self._check_united()
             self._check_evaluations()
             self._check_replicas()
         return self.rows
@@ -326,6 +327,11 @@ class Comparison:
             found = self.seen["sgd"].weights("final")
             self._add("statistics", *self.allowed["sgd"].find_worst(f"final_{self.suffix}", found, statistics))
 
+    def _check_united(self) -> None:
+        first, *others = self.seen["sgd"].join("logits_of_devices")
+        if others:
+            self._add("united", max(compare(each, first) for each in others), self.allowed["sgd"].of("logits"))
+
     def _check_evaluations(self) -> None:
         wrong = {name: count_wrong_images(seen) for name, seen in self.seen.items()}
         self._add("evaluated", sum(wrong.values()), 0, f"with {', '.join(name for name in wrong if wrong[name])}")
@@ -446,5 +452,6 @@ class OwnComparison(Comparison):
         if f"evaluations_{self.suffix}" in self.expected["sgd"]:
             super()._check_evaluations()
             return
+        self.not_compared.append("evaluation after training on several devices (images are normalised apart)")
         wrong = {name: count_wrong_images(seen) for name, seen in self.seen.items()}
         self._add("evaluated", sum(wrong.values()), 0, f"with {', '.join(name for name in wrong if wrong[name])}")

@@ -9,8 +9,9 @@ precision by a third one in bf16. The noise of bf16 is also used for tf32 and fp
 ReLU inputs of a small model they move to the other side of zero is a matter of chance.
 
 A model that draws random numbers in training does the task several times, each with other numbers. Only what they
-change little is stored: the norms of gradients and updates, and the evaluations. How random numbers are drawn differs
-between devices and between strategies, and code of the user may draw them, so that equal ones cannot be had.
+change little is stored: the norms of gradients and updates, and evaluations without running statistics of shares. How
+random numbers are drawn differs between devices and between strategies, and code of the user may draw them, so that
+equal ones cannot be had.
 """
 
 import argparse
@@ -55,13 +56,14 @@ from howmanygpus.measure.spec import RunSpec
 
 OFF = 2.0**-22
 """Relative change of the weights in the second computation: two units in the last place."""
-NUM_DRAWS = 8
+NUM_DRAWS = 6
 """Number of computations of a model that draws random numbers in training."""
 SEED_STRIDE = 1000
 """Difference of their seeds, to which devices add their number."""
 EVALUATED_STEPS = range(EVAL_EVERY_EPOCHS * (NUM_TRAIN // GLOBAL_BATCH_SIZE), NUM_STEPS + 1, 2)
 """Steps after which the task evaluates."""
 Arrays = dict[str, np.ndarray]
+Known = dict[str, tuple[RunSpec, Arrays, Arrays]]
 
 
 class RecordingLoop(process.ObservedLoop):
@@ -119,25 +121,23 @@ def compute(spec: RunSpec, optimizer: str, num_shares: int = 1, seed: int | None
         arrays[f"evaluations_{statistics}"] = in_order
     # A training that diverged has no further steps to follow.
     if len(trajectory) == NUM_STEPS:
-        arrays |= compute_states(spec, num_shares, seed or spec.seed, trajectory)
+        arrays |= compute_states(spec, num_shares, trajectory)
     return arrays
 
 
-def compute_states(spec: RunSpec, num_shares: int, seed: int, trajectory: list[Arrays]) -> Arrays:
+def compute_states(spec: RunSpec, num_shares: int, trajectory: list[Arrays]) -> Arrays:
     """Return the running statistics of devices that each normalise by their own share, and evaluations with them.
 
     trajectory: the weights of the whole training after each step, which have the parameters that the devices share.
     """
     data = open_data(spec.data_dir, crop_size=spec.crop_size)
     batches = list(read_targets(TrainingBatches(spec, data, 0, 1), spec, data))
-    sizes = {"global_batch_size": spec.global_batch_size // num_shares, "accumulate": spec.accumulate // num_shares}
-    share = dataclasses.replace(spec, **sizes, evaluate=False)
+    size, parts = spec.global_batch_size // num_shares, spec.accumulate // num_shares
+    share = dataclasses.replace(spec, global_batch_size=size, accumulate=parts, evaluate=False)
     states: list[list[Arrays]] = []
     no_rates = np.zeros(NUM_STEPS, np.float32)
     for position in range(num_shares):
-        backend = load_backend(share)(
-            dataclasses.replace(share, seed=seed + position), data, load_file(spec.weights_file), no_rates
-        )
+        backend = load_backend(share)(share, data, load_file(spec.weights_file), no_rates)
         own = [tuple(np.split(array, num_shares)[position] for array in batch) for batch in batches]
         with FollowingLoop(own, trajectory, share, data, backend) as loop:
             backend.train(loop)
@@ -170,12 +170,19 @@ def select_undrawn(arrays: Arrays, weights: Arrays) -> Arrays:
     return kept | {f"{NORMS}/{key}": np.array(norm_of_all(change)) for key, change in changes.items()}
 
 
-def join_draws(results: list[Arrays]) -> Arrays:
-    """Return the norms of all results of select_undrawn, the means of their other arrays, and how these differ."""
+def compute_draws(first: Arrays, spec: RunSpec, optimizer: str) -> Arrays:
+    """Return what random numbers change little of the first and of further results.
+
+    The norms are those of all results. Other arrays are means, with their standard deviations under another prefix.
+    """
+    weights = load_file(spec.weights_file)
+    seeds = range(spec.seed + SEED_STRIDE, spec.seed + SEED_STRIDE * NUM_DRAWS, SEED_STRIDE)
+    results = [select_undrawn(first, weights)]
+    results += [select_undrawn(compute(spec, optimizer, seed=seed), weights) for seed in seeds]
     arrays = {name: np.array([each[name] for each in results]) for name in results[0]}
     joined = {name: array if name.startswith(NORMS) else array.mean(axis=0) for name, array in arrays.items()}
     # A further result differs from the mean by its own deviation and by that of the mean.
-    factor = math.sqrt((len(results) + 1) / (len(results) - 1))
+    factor = math.sqrt((NUM_DRAWS + 1) / (NUM_DRAWS - 1))
     spreads = {name: factor * arrays[name].std(axis=0) for name in arrays if name.startswith("evaluations_")}
     return joined | {f"{DRAWS}/{name}": spread for name, spread in spreads.items()}
 
@@ -201,34 +208,37 @@ def measure_differences(spec: RunSpec, optimizer: str, exact: Arrays, folder: Pa
 
 
 def write_expected(
-    specs: dict[str, RunSpec], variation: Variation, num_devices: int, draws: bool, measured: dict, folder: Path
+    specs: dict[str, RunSpec], variation: Variation, num_devices: int, draws: bool, known: Known, folder: Path
 ) -> None:
-    """Store the result of each optimizer on a number of devices."""
+    """Store the result of each optimizer on a number of devices.
+
+    known: by optimizer, the result on the next smaller number, for which specification, and what measure_differences
+    has returned on one device.
+    """
     for optimizer, spec in specs.items():
         weights = load_file(spec.weights_file)
         has_state = not all(map(is_trainable, weights))
         is_local = spec.batchnorm == "local" and has_state and num_devices > 1
         share = variation.share(num_devices)
-        takes_turns = is_local or (draws and not has_state)
-        parts = share["accumulate"] * (num_devices if takes_turns else 1)
+        parts = share["accumulate"] * (num_devices if is_local else 1)
         sizes = {"accumulate": parts, "per_device_batch_size": GLOBAL_BATCH_SIZE // parts}
         # The learning rates are those of `num_devices` devices, however many parts the one device takes.
         reference = spec.optimizer.lr_reference_batch_size or share["per_device_batch_size"]
         rates = dataclasses.asdict(spec.optimizer) | {"lr_reference_batch_size": reference}
         sized = RunSpec.from_dict(spec.to_dict() | sizes | {"optimizer": rates})
-        num_shares = num_devices if is_local else 1
-        arrays = compute(sized, optimizer, num_shares)
-        if num_devices == 1:
-            measured[optimizer] = measure_differences(spec, optimizer, arrays, folder)
         # On several devices, every part is normalised by the statistics of other images.
         is_mixed = spec.batchnorm == "synchronized" and has_state and spec.accumulate > 1 and num_devices > 1
+        done, arrays, differences = known.get(optimizer, (spec, {}, {}))
+        if sized != done or not arrays:
+            arrays = compute(sized, optimizer, num_devices if is_local and not draws else 1)
+            differences = differences or measure_differences(spec, optimizer, arrays, folder)
+            arrays = compute_draws(arrays, sized, optimizer) if draws else arrays
+            known[optimizer] = sized, arrays, differences
         if is_mixed:
             arrays = {name: array for name, array in arrays.items() if name == "logits"}
-        elif draws:
-            seeds = range(spec.seed + SEED_STRIDE, spec.seed + SEED_STRIDE * NUM_DRAWS, SEED_STRIDE)
-            results = [arrays, *(compute(sized, optimizer, num_shares, seed) for seed in seeds)]
-            arrays = join_draws([select_undrawn(result, weights) for result in results])
-        arrays |= {name: array for name, array in measured[optimizer].items() if name.partition("/")[2] in arrays}
+        elif is_local and draws:
+            arrays = {name: array for name, array in arrays.items() if "evaluations" not in name}
+        arrays = arrays | {name: array for name, array in differences.items() if name.partition("/")[2] in arrays}
         arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         save_file(arrays or {"none": np.zeros(1)}, folder / f"{optimizer}.devices{num_devices}.safetensors")
 
@@ -261,11 +271,11 @@ def main() -> None:
     threads = arguments.threads if math.prod(shape) >= LARGE else 1
     cell |= {"device": "cpu", "device_kind": "cpu", "cores_per_device": threads, "crop": shape[:2]}
     size = {"num_gpus": 1, "num_nodes": 1}
-    measured: dict[str, Arrays] = {}
+    known: Known = {}
     specs = {name: make_spec(framework, cell, size, name, folder, arguments.defaults) for name in OPTIMIZERS}
     # The effect of rounding is measured on one device.
     for num_devices in sorted({1, *arguments.devices}):
-        write_expected(specs, variation, num_devices, draws, measured, folder)
+        write_expected(specs, variation, num_devices, draws, known, folder)
     facts = {
         "devices": sorted(arguments.devices),
         "own_model": True,

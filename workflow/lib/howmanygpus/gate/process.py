@@ -168,6 +168,14 @@ def observe_before(backend: Backend, spec: RunSpec, data: PreparedData) -> dict[
     return arrays | observe_evaluation(backend, images, spec.num_gpus // backend.num_processes)
 
 
+def observe_devices(backend: Backend, spec: RunSpec, data: PreparedData) -> dict[str, np.ndarray]:
+    """Compute the logits of the same images on each device after training, (devices, images, classes)."""
+    num_devices = spec.num_gpus // backend.num_processes
+    images = np.asarray(data.test_images[np.arange(spec.global_batch_size // spec.num_gpus)])
+    logits = predict(backend, np.concatenate([images] * num_devices))
+    return {"logits_of_devices": logits.reshape(num_devices, len(images), -1)}
+
+
 def observe_after(backend: Backend, loop: ObservedLoop) -> dict[str, np.ndarray]:
     """Return the weights after the first step and after the last, and the scores of this process's evaluations."""
     backend.prepare_evaluation()
@@ -233,6 +241,7 @@ def observe(
     with make_loop(spec, data, backend, rates, losses) as loop, suppress(DivergedError):
         backend.train(loop)
     arrays |= observe_after(backend, loop)
+    arrays |= observe_devices(backend, spec, data) if optimizer == "sgd" else {}
     # A training that diverged has not reached the last step.
     numbers = loop.numbers or loop.begin_observation()()
     facts = {
