@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gate.faults import EXCHANGED, FAMILIES, NONE
-from gate.observing import CELL, DEFAULTS, DEVICES, NUM_CLASSES, SHAPE, Observer, judge_fault, names_of
+from gate.observing import CELL, DEFAULTS, NUM_CLASSES, SHAPE, Observer, judge_fault, names_of
 from howmanygpus.gate.judge import OwnComparison, judge
 from howmanygpus.gate.page import render_page, tabulate
 from howmanygpus.registry import FRAMEWORKS
@@ -60,7 +60,7 @@ class OwnObserver(Observer):
             subprocess.run([*command, *model, "--seed", "1", "--weights", weights], env=variables, check=True)
             words = ["-m", "howmanygpus.gate.own", *model, "--model", cell["model"]]
             words += ["--batchnorm", batchnorm, "--weights", str(weights.with_suffix(".json"))]
-            words += ["--variation", CELL["variation"], *DEFAULTS, *DEVICES]
+            words += ["--variation", CELL["variation"], *DEFAULTS, "--devices", "1", "2"]
             self._run(ENVIRONMENTS[family], words, folder)
 
         return keep(
