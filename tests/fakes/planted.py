@@ -104,9 +104,9 @@ class Planted:
         self.planted_rates = change_rates(self.fault, learning_rates, steps_per_epoch)
         seed = 2 if self.fault == "other_units_dropped" else spec.seed
         changed = dataclasses.replace(spec.optimizer, **OPTIMIZER_FAULTS.get(self.fault, {}))
-        batchnorm = getattr(
-            importlib.import_module(f"howmanygpus.measure.models.{spec.model}.parameters"), "BATCHNORM", {}
-        )
+        parameters = f"howmanygpus.measure.models.{spec.model}.parameters"
+        # A user's file has its own BatchNorm.
+        batchnorm = {} if spec.model_file else getattr(importlib.import_module(parameters), "BATCHNORM", {})
         usual = dict(batchnorm)
         batchnorm |= BATCHNORM_FAULTS.get(self.fault, {})
         try:

@@ -80,7 +80,7 @@ class PlantedChainer(Planted, ChainerMn):
             return self.network(*batch.take()).array
 
     def prepare_evaluation(self):
-        if self.fault != "first_replicas_statistics":
+        if self.fault != "own_statistics":
             super().prepare_evaluation()
 
     def drift(self):

@@ -122,9 +122,15 @@ class PlantedFlax(Planted, sharding.JaxSharding):
             family.Network = NetworkInFloat32
             network = sharding.build_network(*arguments[:3])
             self.trained_graph = nnx.split(network, nnx.Param, nnx.BatchStat, ...)[0]
-        if fault == "first_replicas_statistics":
-            self._unite = jax.jit(lambda statistics: jax.tree.map(lambda array: array[0], statistics))
-
+        if fault == "own_statistics":
+            places = (sharding.EVERYWHERE, sharding.SHARDED, sharding.SHARDED)
+            predict = jax.shard_map(
+                lambda parameters, statistics, images: self._predict_on_shard(
+                    parameters, jax.tree.map(lambda array: array[0], statistics), images
+                ),
+                **{"mesh": self._sharded.mesh, "in_specs": places, "out_specs": sharding.SHARDED, "check_vma": False},
+            )
+            self._predict = jax.jit(predict)
         if fault == "dropout_left_on":
             places = (sharding.EVERYWHERE, sharding.EVERYWHERE, sharding.EVERYWHERE, sharding.SHARDED)
             drop = jax.shard_map(
@@ -133,6 +139,11 @@ class PlantedFlax(Planted, sharding.JaxSharding):
             )
             predict, seeds = jax.jit(drop), itertools.count()
             self._predict = lambda *evaluated: predict(jax.random.key(next(seeds)), *evaluated)
+
+    def prepare_evaluation(self):
+        super().prepare_evaluation()
+        if self.fault == "own_statistics" and not self._only_first:
+            self._evaluated = self.parameters, self.statistics
 
     def _step_on_shard(self, *arguments):
         predicting = self.graph

@@ -82,7 +82,7 @@ class PlantedGluon(Planted, MxnetGluon):
             return super().predict(batch)
 
     def prepare_evaluation(self):
-        if self.fault != "first_replicas_statistics":
+        if self.fault != "own_statistics":
             super().prepare_evaluation()
 
     def drift(self):

@@ -123,7 +123,7 @@ class PlantedKeras(Planted, TensorflowMirrored):
         return self.model(images, training=self.fault in ("batch_statistics", "units_dropped_in_evaluation"))
 
     def prepare_evaluation(self):
-        if self.fault != "first_replicas_statistics":
+        if self.fault != "own_statistics":
             super().prepare_evaluation()
 
     def drift(self):

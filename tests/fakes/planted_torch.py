@@ -159,7 +159,7 @@ class PlantedTorch(Planted, PytorchDdp):
         return super().predict(batch)
 
     def prepare_evaluation(self):
-        if self.fault != "first_replicas_statistics":
+        if self.fault != "own_statistics":
             super().prepare_evaluation()
 
     @torch.no_grad()

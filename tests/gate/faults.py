@@ -39,7 +39,7 @@ FAULTS = {
     "adam_epsilon": Fault("updates_own", "Adam's epsilon is doubled", "own"),
     "batchnorm_momentum": Fault("statistics", "BatchNorm's momentum is 0.89 instead of 0.9"),
     "unbiased_variance": Fault("statistics", "running variances are divided by n - 1"),
-    "first_replicas_statistics": Fault("evaluation_after", "running statistics are not averaged over the devices"),
+    "own_statistics": Fault("united", "each device evaluates with its own running statistics"),
     "last_batch_lost": Fault("evaluated", "an evaluation leaves out the last, short batch"),
     "evaluated_images_misplaced": Fault(
         "evaluation_after", "an evaluation's images stand one place beside their labels"

@@ -2,11 +2,14 @@
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from gate.faults import NONE
 from howmanygpus.files import sha256_of_file
+from howmanygpus.gate.judge import Comparison, judge
 from howmanygpus.gate.task import WEIGHTS
 from howmanygpus.measure.input.description import DESCRIPTION
 from howmanygpus.registry import FRAMEWORKS
@@ -129,3 +132,15 @@ def hash_inputs(task: Path) -> list[str]:
 def names_of(framework: str) -> dict:
     entry = FRAMEWORKS[framework]
     return {"framework": framework} | {key: getattr(entry, key) for key in ("family", "strategy", "launcher")}
+
+
+def judge_fault(
+    seen: Path, fault: str, task: Path, tmp_path: Path, strict: dict | None = None, compare_by: type = Comparison
+) -> dict:
+    """Judge what one start did with a fault. Tasks with the other optimizer are those without a fault."""
+    folder = tmp_path / "seen"
+    for source in (seen / NONE, seen / fault):
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+    for specification in seen.glob("*.spec.json"):
+        shutil.copy2(specification, folder)
+    return judge({(2, 1): folder}, task, strict, compare_by)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gate.observing import CELL, DEFAULTS, DEVICES, NUM_CLASSES, SHAPE, Observer, names_of
+from gate.faults import EXCHANGED, FAMILIES, NONE
+from gate.observing import CELL, DEFAULTS, NUM_CLASSES, SHAPE, Observer, judge_fault, names_of
 from howmanygpus.gate import causes
 from howmanygpus.gate.judge import OwnComparison, judge
 from howmanygpus.gate.page import render_page, tabulate
@@ -32,11 +33,16 @@ EXAMPLES, STILL, DROPPING = ROOT / "examples" / "model", FAKES / "still_nets", F
 ODD, PENALISED, MIXING = (FAKES / f"{name}_nets" for name in ("odd", "penalised", "mixing"))
 
 
+OWN_FAULTS = {"summed": "norm", "own_statistics": "united", EXCHANGED: "exchange"}
+"""Faults that are planted in the training of own models, and the check that names each."""
+FAULTY = [("torch", EXAMPLES), ("keras", EXAMPLES), ("flax", EXAMPLES), ("torch", DROPPING), ("keras", DROPPING)]
+
+
 class OwnObserver(Observer):
     """Observes the examples and fakes. Their code is part of what observations are kept by; `model_file` is one."""
 
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
+    def __init__(self, *arguments, **variables):
+        super().__init__(*arguments, **variables)
         files = sorted(
             path for folder in (EXAMPLES, STILL, DROPPING, ODD, PENALISED, MIXING) for path in folder.glob("*.py")
         )
@@ -59,7 +65,7 @@ class OwnObserver(Observer):
             subprocess.run([*command, *model, "--seed", "1", "--weights", weights], env=variables, check=True)
             words = ["-m", "howmanygpus.gate.own", *model, "--model", cell["model"]]
             words += ["--batchnorm", batchnorm, "--weights", str(weights.with_suffix(".json"))]
-            words += ["--variation", CELL["variation"], *DEFAULTS, *DEVICES]
+            words += ["--variation", CELL["variation"], *DEFAULTS, "--devices", "1", "2"]
             # Only the examples are judged in fp16, and a model that cannot compute in bf16 needs none of it.
             words += ["--precisions", "fp16"] if Path(cell["model_file"]).parent == EXAMPLES else []
             self._run(ENVIRONMENTS[family], words, folder)
@@ -75,6 +81,23 @@ def own_gate(environment_python, scratch):
 
 
 @pytest.fixture(scope="module")
+def judge_own_fault(own_gate, copies, environment_python, scratch, compiled, tmp_path_factory):
+    """A function from a family, a folder of models and a fault to the verdict on two devices."""
+    observer = OwnObserver(copies("faults"), scratch, environment_python, **compiled)
+    observer.task = own_gate.task
+
+    def get(family: str, models: Path, fault: str) -> dict:
+        planted, file = FAMILIES[family], models / f"{FILES[family]}.py"
+        names = {"framework": planted.strategy, "family": family, "strategy": "planted", "launcher": planted.launcher}
+        cell = {"model": FILES[family], "model_file": str(file), "model_options": OPTIONS, "family": family}
+        faults = ",".join(f"{each}:all:all" for each in (*OWN_FAULTS, NONE))
+        seen = observer.observe(names, planted.environment, {models.name: cell}, 2, PLANTED_FAULTS=faults) / models.name
+        return judge_fault(seen, fault, own_gate.task(cell), tmp_path_factory.mktemp("own"), None, OwnComparison)
+
+    return get
+
+
+@pytest.fixture(scope="module")
 def judge_own(own_gate):
     """A function from a framework and a precision to the verdict, with what one start did in all precisions."""
 
@@ -82,7 +105,7 @@ def judge_own(own_gate):
         family = FRAMEWORKS[framework].family
         file = models / f"{FILES[family]}.py"
         cell = {"model": FILES[family], "model_file": str(file), "model_options": OPTIONS, "family": family}
-        cell |= CASES.get(framework, {})
+        cell |= CASES.get(framework, {}) if models == EXAMPLES else {}
         precisions = [name for name in ("fp32", "fp16") if name in FRAMEWORKS[framework].precisions["cpu"]]
         cells = {name: cell | {"precision": name} for name in precisions if models == EXAMPLES or name == precision}
         folder = own_gate.observe(names_of(framework), FRAMEWORKS[framework].environments["cpu"], cells, 2)
@@ -97,8 +120,8 @@ def test_two_devices_match_one(framework, judge_own):
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     checks = {row["check"] for row in verdict["checks"]}
     assert {"losses", "gradients", "updates_sgd", "updates_own", "replicas"} <= checks
-    assert ("statistics" in checks) == (CASES[framework].get("batchnorm") == "synchronized")
-    assert bool(verdict["not_compared"]) == ("evaluation_after" not in checks)
+    assert {"statistics", "evaluation_after", "evaluation_first"} <= checks
+    assert not verdict["not_compared"]
 
 
 @pytest.mark.parametrize("framework", [name for name in CASES if "fp16" in FRAMEWORKS[name].precisions["cpu"]])
@@ -117,12 +140,14 @@ def test_arrays_that_do_not_move_are_not_taken_for_rounded_ones(framework, judge
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 
-@pytest.mark.parametrize("framework", ["pytorch_ddp", "keras_mirrored", "tensorflow_multiworker", "horovod_keras"])
-def test_a_verdict_and_its_page_say_that_training_with_random_numbers_was_not_compared(framework, judge_own):
+@pytest.mark.parametrize(
+    "framework", ["pytorch_ddp", "horovod_pytorch", "tensorflow_mirrored", "tensorflow_multiworker", "horovod_keras"]
+)
+def test_a_model_that_draws_random_numbers_passes_and_the_page_says_what_was_not_compared(framework, judge_own):
     verdict = judge_own(framework, "fp32", DROPPING)
-    assert verdict["status"] == "passed"
-    (said,) = verdict["not_compared"]
-    assert said.startswith("training")
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+    said = "; ".join(verdict["not_compared"])
+    assert "directions" in said and "norm" in {row["check"] for row in verdict["checks"]}
     cell = CELL | {"framework": framework, "model": "net", "task": "one"}
     assert said in render_page(tabulate([verdict | cell]))
 
@@ -142,3 +167,17 @@ def test_all_strategies_of_keras_add_the_losses_of_layers(framework, judge_own):
 def test_a_failed_verdict_names_its_likeliest_cause(judge_own):
     verdict = judge_own("pytorch_ddp", "fp32", MIXING)
     assert verdict["status"] == "failed" and verdict["reason"].endswith(causes.MIXING)
+
+
+@pytest.mark.parametrize("fault", OWN_FAULTS)
+@pytest.mark.parametrize(("family", "models"), FAULTY)
+def test_each_fault_in_the_training_of_an_own_model_is_caught_by_its_check(family, models, fault, judge_own_fault):
+    verdict = judge_own_fault(family, models, fault)
+    failed = {row["check"] for row in verdict["checks"] if not row["passed"]}
+    assert OWN_FAULTS[fault] in failed
+
+
+@pytest.mark.parametrize(("family", "models"), FAULTY)
+def test_an_own_model_passes_after_the_faults(family, models, judge_own_fault):
+    verdict = judge_own_fault(family, models, NONE)
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")

@@ -1,7 +1,6 @@
 """The parity gate catches each planted fault, in every family, by the check that names it."""
 
 import re
-import shutil
 
 import pytest
 
@@ -25,7 +24,7 @@ from gate.faults import (
     IN_BF16,
     NONE,
 )
-from howmanygpus.gate.judge import judge
+from gate.observing import judge_fault
 
 FAULTS_OF_HOROVOD = {"gradients_not_averaged": "exchange", "gradients_summed": "averaging"}
 FAULTS_OF_HOROVOD |= {EXCHANGED: "exchange", "fp16_not_compressed": "exchange", NONE: ""}
@@ -45,16 +44,6 @@ IN_FP32 = {"fp32": DEEP, WHOLE: SIGMOID, HALVES: LOSSES[HALVES], "dropout": DROP
 IN_FP32 |= {name: cell for name, (cell, _) in OPTIMIZERS.items()}
 """The cells that every family is observed at."""
 EVERYTHING = f"{NONE}:all:all"
-
-
-def judge_fault(seen, fault, task, tmp_path, strict=None):
-    """Judge what one start did with a fault. Tasks with the other optimizer are those without a fault."""
-    folder = tmp_path / "seen"
-    for source in (seen / NONE, seen / fault):
-        shutil.copytree(source, folder, dirs_exist_ok=True)
-    for specification in seen.glob("*.spec.json"):
-        shutil.copy2(specification, folder)
-    return judge({(2, 1): folder}, task, strict)
 
 
 def failed_checks(verdict):

@@ -12,6 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from hanging import HANG_S
+from howmanygpus.config.errors import check_schema
+from howmanygpus.config.schema import read_schema
 from howmanygpus.measure.host import health
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.launch import launch
@@ -133,10 +135,29 @@ def test_a_run_that_the_parity_gate_forbids_is_refused(tmp_path, monkeypatch, ve
     assert json.loads(attempt.spec.read_text())["study"] == "s" and attempt.path.parent == Path(
         "results/attempts/s/run"
     )
-    words = list_launch_options(attempt, "s/run", 2, None, read_verdict(file, parity))
+    words = list_launch_options(attempt, "s/run", 2, None, read_verdict(file, parity, (1, 1)))
     options = dict(zip(words[::2], words[1::2], strict=True))
     assert options["--parity"] == verdict and options["--deadline-s"] == "120"
     assert options.get("--refuse") == (f"loss: 1, allowed 0.1; see {file}" if is_refused else None)
+
+
+@pytest.mark.parametrize(
+    ("layout", "not_compared", "text"),
+    [
+        ((2, 1), [], "passed"),
+        ((8, 1), [], "passed on 3 devices"),
+        ((16, 4), [], "passed on 2 devices of 2 nodes"),
+        ((1, 1), ["losses (draws)"], "passed; not compared: losses (draws)"),
+        ((8, 1), ["a (b)", "c"], "passed on 3 devices; not compared: a (b); c"),
+    ],
+)
+def test_a_run_says_which_part_of_it_the_parity_gate_has_passed(tmp_path, layout, not_compared, text):
+    layouts = [(1, 1), (2, 2)] if layout[1] > 1 else [(1, 1), (2, 1), (3, 1)]
+    checks = [{"devices": devices, "nodes": nodes} for devices, nodes in layouts]
+    file = tmp_path / "verdict.json"
+    file.write_text(json.dumps({"status": "passed", "reason": "", "checks": checks, "not_compared": not_compared}))
+    assert read_verdict(file, "required", layout) == (text, "")
+    check_schema({"parity": text}, {"properties": {"parity": read_schema("run")["$defs"]["parity"]}}, "run.json")
 
 
 OUTCOME = {"status": "out_of_memory", "reason": "7 GiB", "code": {}}

@@ -252,6 +252,14 @@ def test_the_answer_names_runs_without_a_verdict():
     assert not find_doubt(make_facts({"framework": "a"} | passed), "unchecked")
 
 
+def test_the_answer_names_what_the_parity_gate_could_not_compare():
+    passed = {"parity": "passed on 3 devices"}
+    in_part = {"parity": "passed on 3 devices; not compared: losses (the model draws random numbers)"}
+    facts = make_facts({"framework": "a"} | in_part, {"framework": "b"} | passed)
+    assert says(find_doubt(facts, "compared_in_part"), "passed a", "losses (the model draws random numbers)")
+    assert not find_doubt(make_facts({"framework": "b"} | passed), "compared_in_part")
+
+
 def test_stale_runs_are_counted_by_reason():
     rows = [{"framework": "a", "stale_because": "code"}, {"framework": "a", "stale_because": "code"}]
     facts = make_facts(*rows, {"framework": "b", "status": "stale", "reason": "was run with another seed"})

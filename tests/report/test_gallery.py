@@ -98,6 +98,13 @@ def test_everything_that_is_wrong_is_named_at_once(tmp_path):
     assert says(message, "result.json: version: 1 is not 2", "make it again")
 
 
+def test_a_configuration_on_more_devices_than_the_parity_gate_has_checked_proves_enough(tmp_path):
+    result = make(1)
+    result["configurations"][0]["parity"] = ["passed on 3 devices"]
+    write_entry(tmp_path, "one", result)
+    assert read_gallery(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("changes", "parts"),
     [

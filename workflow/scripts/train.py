@@ -107,7 +107,7 @@ def main() -> None:
     python = resolve_python(arguments.environment)
     attempt = start_attempt(run, spec, arguments.launch["placement"])
     reference = plan_reference(arguments.launch.get("reference"))
-    judged = read_verdict(arguments.verdict, arguments.launch["parity"])
+    judged = read_verdict(arguments.verdict, arguments.launch["parity"], (spec["num_gpus"], spec["num_nodes"]))
     options = list_launch_options(attempt, run, arguments.time_limit_min, reference, judged)
     scratch = arguments.launch["placement"].get("scratch") or ""
     environment = build_surroundings(os.environ, parse_variable_names(scratch))

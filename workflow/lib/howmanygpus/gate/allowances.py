@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from howmanygpus.gate.task import FLOAT32, NOISES, compute_rates
+from howmanygpus.gate.task import DRAWS, FLOAT32, NOISES, compute_rates
 from howmanygpus.gate.task_forms import OWN, SGD
 from howmanygpus.measure.models.initialization import is_trainable
 from howmanygpus.measure.spec import RunSpec
@@ -42,6 +42,8 @@ CHECKS = {
     "updates_sgd": "change of the worst array over six steps of sgd with momentum, weight decay and a schedule",
     "updates_own": "the same with the optimizer and the schedule of the runs",
     "statistics": "BatchNorm's running statistics after six steps, of the worst array",
+    "united": "on several devices: logits of the same images on each device after training; running statistics of its "
+    "own make them differ",
     "evaluated": "test images that were not evaluated exactly once at the end of epochs 2 and 3",
     "evaluation_after": "losses of the test images in these evaluations, on all devices, with a short last batch; with "
     "any number of labels an image, the scores of each label",
@@ -82,6 +84,10 @@ kernels of early layers, whose gradients are sums over many pixels, and 2.2 time
 FLOAT32_FACTOR = 4.0
 """Ratio of limits in fp32 to the change by PyTorch's float32, which includes growth in the network; some kernels round
 more."""
+DRAWS_FACTOR = 6.0
+"""Ratio of limits to the standard deviation that a user's model causes by other random numbers, known from NUM_DRAWS
+computations; dropout may also draw the same numbers on all devices, which adds a factor of up to the square root of
+their number."""
 LARGE_ARRAY_ELEMENTS = 1000
 MAX_JUDGED_LIMIT = 0.9
 """Arrays with a larger limit are not judged alone: an array without its gradient would only be off by 1."""
@@ -192,6 +198,7 @@ class Allowances:
         scale = norm(self.expected[key])
         fixed = self.fixed.logits if key == "logits" else self.fixed.evaluations + self.compression.state
         rounding = RELU_FACTOR_ALL_STEPS * norm(self._rounding(key))
+        rounding += DRAWS_FACTOR * norm(np.atleast_1d(self.expected.get(f"{DRAWS}/{key}", 0.0)))
         return fixed + (rounding + self._float32([key]) + FEW * self._noise([key])) / scale
 
     def get_loss_limit(self, window: int) -> float:

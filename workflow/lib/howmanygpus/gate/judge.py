@@ -5,8 +5,8 @@ Each check has a name, a value, a tolerance and the reason for the tolerance. Th
 check that fails is named as the cause, because the later failures follow from it.
 
 For a user's own model the reference is the plain strategy of the family on one device, in float32, and not a float64
-computation. It lacks the arrays that cannot be compared: all of training if the model draws random numbers there, and
-running statistics and the evaluations that use them if every device normalises by its own images.
+computation. It lacks what cannot be compared. Of a model that draws random numbers in training, it has only the norms
+of gradients and updates, and the evaluations, each with how much other random numbers change it.
 """
 
 import json
@@ -19,7 +19,9 @@ from safetensors.numpy import load_file
 
 from howmanygpus.gate.allowances import (
     CHECKS,
+    DRAWS_FACTOR,
     EVALUATIONS,
+    MAX_NORM_RATIO,
     MIN_NOISE_RATIO,
     UNIT_ROUNDOFF,
     Allowances,
@@ -33,6 +35,7 @@ from howmanygpus.gate.process import has_drifted, hash_batch
 from howmanygpus.gate.task import (
     GLOBAL_BATCH_SIZE,
     NOISE,
+    NORMS,
     NUM_TEST,
     OPTIMIZERS,
     SKIPPED_PREFIX,
@@ -147,12 +150,16 @@ class Comparison:
             self._check_noise()
             self._check_batches()
             self._check_skipped()
-            self._check_losses()
-            self._check_changes()
-            self._check_statistics()
+            self._check_training()
+            self._check_united()
             self._check_evaluations()
             self._check_replicas()
         return self.rows
+
+    def _check_training(self) -> None:
+        self._check_losses()
+        self._check_changes()
+        self._check_statistics()
 
     def _check_weights(self) -> None:
         found, expected, tolerance = self.seen["sgd"].weights("initial"), self.task_weights, self.allowed["sgd"].weights
@@ -285,26 +292,29 @@ class Comparison:
         self._add_worst("loss", [row for row in rows if row[2].endswith("step 1")])
         self._add_worst("losses", rows)
 
+    def _read_gradient(self) -> dict[str, np.ndarray]:
+        """Return the gradient that the first step of sgd used, without the decay."""
+        decay, rate = self.specs["sgd"].optimizer.weight_decay, float(self.allowed["sgd"].rates[0])
+        after = self.seen["sgd"].weights("first")
+        return {
+            name: (array.astype(np.float64) - after[name]) / rate - decay * array
+            for name, array in self.task_weights.items()
+            if is_trainable(name)
+        }
+
     def _compute_gradient(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Return the gradient that the first step of sgd used, without the decay, and the reference's."""
-        optimizer = self.specs["sgd"].optimizer
-        rate = float(self.allowed["sgd"].rates[0])
-        after, reference = self.seen["sgd"].weights("first"), select(self.expected["sgd"], "gradient")
-        return {
-            name: (self.task_weights[name].astype(np.float64) - after[name]) / rate
-            - optimizer.weight_decay * self.task_weights[name]
-            for name in reference
-        }, reference
+        return self._read_gradient(), select(self.expected["sgd"], "gradient")
+
+    def _subtract_start(self, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the changes of all parameters."""
+        start = {name: array for name, array in self.task_weights.items() if is_trainable(name)}
+        return {name: weights[name].astype(np.float64) - array for name, array in start.items()}
 
     def _compute_change(self, optimizer: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Return the changes of all parameters over all steps, and the reference's."""
         reference = select(self.expected[optimizer], f"final_{self.suffix}")
-        found, names = self.seen[optimizer].weights("final"), [name for name in reference if is_trainable(name)]
-        changed, expected = (
-            {name: weights[name].astype(np.float64) - self.task_weights[name] for name in names}
-            for weights in (found, reference)
-        )
-        return changed, expected
+        return self._subtract_start(self.seen[optimizer].weights("final")), self._subtract_start(reference)
 
     def _check_changes(self) -> None:
         """Compare the first gradient and the changes by all steps, as a whole and array by array."""
@@ -331,6 +341,11 @@ class Comparison:
         if statistics:
             found = self.seen["sgd"].weights("final")
             self._add("statistics", *self.allowed["sgd"].find_worst(f"final_{self.suffix}", found, statistics))
+
+    def _check_united(self) -> None:
+        first, *others = self.seen["sgd"].join("logits_of_devices")
+        if others:
+            self._add("united", max(compare(each, first) for each in others), self.allowed["sgd"].of("logits"))
 
     def _check_evaluations(self) -> None:
         wrong = {name: count_wrong_images(seen) for name, seen in self.seen.items()}
@@ -423,28 +438,13 @@ def describe_failure(row: dict) -> str:
 
 
 class OwnComparison(Comparison):
-    def __init__(self, folder: Path, task: Path, layout: tuple[int, int]):
-        super().__init__(folder, task, layout)
-        self.draws = json.loads((task / "reference.json").read_text())["draws_in_training"]
-
-    def run(self) -> list[dict]:
-        self._check_weights()
-        if self.rows[-1]["passed"]:
-            self._check_numbers()
-            self._check_evaluation()
-            self._check_noise()
-            self._check_batches()
-            self._check_skipped()
-            if "losses" in self.expected["sgd"]:
-                self._check_losses()
-                self._check_changes()
-                self._check_statistics()
-            else:
-                why = "the model draws random numbers" if self.draws else "parts of a batch are normalised apart"
-                self.not_compared.append(f"training ({why})")
-            self._check_evaluations()
-            self._check_replicas()
-        return self.rows
+    def _check_training(self) -> None:
+        if "losses" in self.expected["sgd"]:
+            super()._check_training()
+        elif f"{NORMS}/gradient" in self.expected["sgd"]:
+            self._check_sizes()
+        else:
+            self.not_compared.append("training on several devices (parts of a batch are normalised apart)")
 
     @staticmethod
     def name_cause(rows: list[dict]) -> str:
@@ -463,16 +463,29 @@ class OwnComparison(Comparison):
         """Return 0, since the reference's gradient has the precision of the run."""
         return 0.0
 
-    def _check_statistics(self) -> None:
-        reference = select(self.expected["sgd"], f"final_{self.suffix}")
-        if any(not is_trainable(name) for name in reference):
-            super()._check_statistics()
+    def _check_sizes(self) -> None:
+        """Compare the norms of gradients and updates, which a sum in place of a mean changes more than other draws do.
+
+        Draws may be of rare events, so that the limit does not depend on the few that the reference has seen.
+        """
+        found = {"gradients": ("sgd", "gradient", self._read_gradient())}
+        for optimizer, seen in self.seen.items():
+            found[f"updates_{optimizer}"] = (optimizer, "updates", self._subtract_start(seen.weights("final")))
+        rows = []
+        for check, (optimizer, key, change) in found.items():
+            norms = self.expected[optimizer][f"{NORMS}/{key}"]
+            ratio = norm_of_all(change) / norms.mean()
+            if DRAWS_FACTOR * norms.std(ddof=1) <= MAX_NORM_RATIO * norms.mean():
+                rows.append((abs(ratio - 1), MAX_NORM_RATIO, f"{check}: {ratio:.4f} times the reference"))
+        if rows:
+            self._add_worst("norm", rows)
+        parts = "losses and directions of updates" if rows else "training"
+        self.not_compared.append(f"{parts} (the model draws random numbers)")
 
     def _check_evaluations(self) -> None:
         if f"evaluations_{self.suffix}" in self.expected["sgd"]:
             super()._check_evaluations()
             return
-        if "losses" in self.expected["sgd"]:
-            self.not_compared.append("evaluation after training (each device normalises by its own images)")
+        self.not_compared.append("evaluation after training on several devices (images are normalised apart)")
         wrong = {name: count_wrong_images(seen) for name, seen in self.seen.items()}
         self._add("evaluated", sum(wrong.values()), 0, f"with {', '.join(name for name in wrong if wrong[name])}")

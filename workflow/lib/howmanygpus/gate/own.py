@@ -2,11 +2,17 @@
 Do the gate's task with a user's own model, in its framework, on one device and without any exchange.
 
 All strategies of the family and all numbers of devices are compared with this. Devices with local BatchNorm are
-compared with one device that takes their shares one after the other and adds the gradients; running statistics are not
-compared then. The effect of float32 rounding is measured by a second computation from slightly changed weights, and
-that of reduced precision, if any is asked for, by a third one in bf16. The noise of bf16 is also used for tf32 and
-fp16, although theirs is less: how many ReLU inputs of a small model they move to the other side of zero is a matter of
-chance. Without bf16, weights that are rounded as coarsely take its place.
+compared with one device that takes their shares one after the other and adds the gradients. Their running statistics
+are those of one training for each device's share, which gets the parameters of the whole training before each step.
+The effect of float32 rounding is measured by a second computation from slightly changed weights, and that of reduced
+precision, if any is asked for, by a third one in bf16. The noise of bf16 is also used for tf32 and fp16, although
+theirs is less: how many ReLU inputs of a small model they move to the other side of zero is a matter of chance. Without
+bf16, weights that are rounded as coarsely take its place.
+
+A model that draws random numbers in training does the task several times, each with other numbers. Only what they
+change little is stored: the norms of gradients and updates, and evaluations without running statistics of shares. How
+random numbers are drawn differs between devices and between strategies, and code of the user may draw them, so that
+equal ones cannot be had.
 """
 
 import argparse
@@ -15,6 +21,7 @@ import json
 import math
 import traceback
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +30,16 @@ from safetensors.numpy import load_file, save_file
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.gate import process
+from howmanygpus.gate.allowances import norm_of_all
 from howmanygpus.gate.task import (
+    DRAWS,
+    EVAL_EVERY_EPOCHS,
     GLOBAL_BATCH_SIZE,
     LARGE,
     NOISES,
+    NORMS,
+    NUM_STEPS,
+    NUM_TRAIN,
     OPTIMIZERS,
     compute_rates,
     draw_data,
@@ -34,7 +47,12 @@ from howmanygpus.gate.task import (
     write_task,
 )
 from howmanygpus.gate.task_forms import Variation
-from howmanygpus.measure.loop.backend import UnsupportedError
+from howmanygpus.measure.input.batches import TrainingBatches
+from howmanygpus.measure.input.prepared import PreparedData, open_data
+from howmanygpus.measure.loop.backend import Backend, UnsupportedError, load_backend
+from howmanygpus.measure.loop.evaluation import Evaluation
+from howmanygpus.measure.loop.loop import TrainingLoop
+from howmanygpus.measure.loop.targets import read_targets
 from howmanygpus.measure.models.initialization import is_trainable
 from howmanygpus.measure.models.own import PLAIN, OwnModelError, describe
 from howmanygpus.measure.spec import RunSpec
@@ -43,12 +61,57 @@ OFF = 2.0**-22
 """Relative change of the weights in the second computation: two units in the last place."""
 COARSE = 2.0**-9
 """Relative change of the weights in place of bf16: the largest relative error of a rounding to it."""
+NUM_DRAWS = 6
+"""Number of computations of a model that draws random numbers in training."""
+SEED_STRIDE = 1000
+"""Difference of their seeds, to which devices add their number."""
+EVALUATED_STEPS = range(EVAL_EVERY_EPOCHS * (NUM_TRAIN // GLOBAL_BATCH_SIZE), NUM_STEPS + 1, 2)
+"""Steps after which the task evaluates."""
 Arrays = dict[str, np.ndarray]
+Known = dict[str, tuple[RunSpec, Arrays, Arrays]]
 
 
-def compute(spec: RunSpec, optimizer: str) -> Arrays:
-    """Do the task on one device and return its result under the names of gate.reference."""
-    _, seen, facts = process.observe(spec, optimizer)
+class RecordingLoop(process.ObservedLoop):
+    """Appends the weights after each step to a list."""
+
+    def __init__(self, trajectory: list[Arrays], *arguments: Any):
+        super().__init__(*arguments)
+        self._trajectory = trajectory
+
+    def after_step(self) -> None:
+        super().after_step()
+        self._trajectory.append(self.backend.weights())
+
+
+class FollowingLoop(TrainingLoop):
+    """Trains on given batches, from the parameters that another training had before each step.
+
+    states: after each step, the arrays that are not trained.
+    """
+
+    def __init__(self, batches: list, trajectory: list[Arrays], spec: RunSpec, data: PreparedData, backend: Backend):
+        super().__init__(spec, data, backend, np.zeros(NUM_STEPS, np.float32), None)
+        self._given, self._trajectory = batches, trajectory
+        self.states: list[Arrays] = []
+
+    def host_batches(self):
+        return iter(self._given)
+
+    def after_step(self) -> None:
+        super().after_step()
+        state = {name: array for name, array in self.backend.weights().items() if not is_trainable(name)}
+        self.states.append(state)
+        self.backend.load(self._trajectory[self.steps_done - 1] | state)
+
+
+def compute(spec: RunSpec, optimizer: str, num_shares: int = 1, seed: int | None = None) -> Arrays:
+    """Do the task on one device and return its result under the names of gate.reference.
+
+    num_shares: number of devices that keep running statistics of their own shares. seed: see process.observe.
+    """
+    trajectory: list[Arrays] = []
+    make_loop = process.ObservedLoop if num_shares == 1 else partial(RecordingLoop, trajectory)
+    _, seen, facts = process.observe(spec, optimizer, make_loop, seed)
     rate = float(compute_rates(spec)[0])
     start = {name: array.astype(np.float64) for name, array in load_file(spec.weights_file).items()}
     decay = spec.optimizer.weight_decay
@@ -63,7 +126,72 @@ def compute(spec: RunSpec, optimizer: str) -> Arrays:
     for statistics in ("mean", "first"):
         arrays |= {f"final_{statistics}/{name}": seen[f"final/{name}"] for name in finite}
         arrays[f"evaluations_{statistics}"] = in_order
+    # A training that diverged has no further steps to follow.
+    if len(trajectory) == NUM_STEPS:
+        arrays |= compute_states(spec, num_shares, trajectory)
     return arrays
+
+
+def compute_states(spec: RunSpec, num_shares: int, trajectory: list[Arrays]) -> Arrays:
+    """Return the running statistics of devices that each normalise by their own share, and evaluations with them.
+
+    trajectory: the weights of the whole training after each step, which have the parameters that the devices share.
+    """
+    data = open_data(spec.data_dir, crop_size=spec.crop_size)
+    batches = list(read_targets(TrainingBatches(spec, data, 0, 1), spec, data))
+    size, parts = spec.global_batch_size // num_shares, spec.accumulate // num_shares
+    share = dataclasses.replace(spec, global_batch_size=size, accumulate=parts, evaluate=False)
+    states: list[list[Arrays]] = []
+    no_rates = np.zeros(NUM_STEPS, np.float32)
+    for position in range(num_shares):
+        backend = load_backend(share)(share, data, load_file(spec.weights_file), no_rates)
+        own = [tuple(np.split(array, num_shares)[position] for array in batch) for batch in batches]
+        with FollowingLoop(own, trajectory, share, data, backend) as loop:
+            backend.train(loop)
+        states.append(loop.states)
+    arrays: Arrays = {}
+    for key, devices in {"mean": states, "first": states[:1]}.items():
+        united = [
+            {name: np.mean([each[name] for each in step], axis=0) for name in step[0]}
+            for step in zip(*devices, strict=True)
+        ]
+        arrays |= {f"final_{key}/{name}": array for name, array in united[-1].items() if np.isfinite(array).all()}
+        evaluation = Evaluation(share, data, backend)
+        for step in EVALUATED_STEPS:
+            backend.load(trajectory[step - 1] | united[step - 1])
+            evaluation.evaluate(step)
+        stored = evaluation.predictions.collect()
+        evaluations = stored["score" if data.multi_label else "loss"]
+        arrays[f"evaluations_{key}"] = evaluations[:, np.argsort(stored["sample"], kind="stable")]
+    return arrays
+
+
+def select_undrawn(arrays: Arrays, weights: Arrays) -> Arrays:
+    """Return of a result what random numbers change little. weights: the initial ones."""
+    names = [name for name in weights if is_trainable(name)]
+    changes = {
+        "gradient": {name: arrays[f"gradient/{name}"] for name in names},
+        "updates": {name: arrays[f"final_mean/{name}"].astype(np.float64) - weights[name] for name in names},
+    }
+    kept = {name: array for name, array in arrays.items() if name == "logits" or name.startswith("evaluations_")}
+    return kept | {f"{NORMS}/{key}": np.array(norm_of_all(change)) for key, change in changes.items()}
+
+
+def compute_draws(first: Arrays, spec: RunSpec, optimizer: str) -> Arrays:
+    """Return what random numbers change little of the first and of further results.
+
+    The norms are those of all results. Other arrays are means, with their standard deviations under another prefix.
+    """
+    weights = load_file(spec.weights_file)
+    seeds = range(spec.seed + SEED_STRIDE, spec.seed + SEED_STRIDE * NUM_DRAWS, SEED_STRIDE)
+    results = [select_undrawn(first, weights)]
+    results += [select_undrawn(compute(spec, optimizer, seed=seed), weights) for seed in seeds]
+    arrays = {name: np.array([each[name] for each in results]) for name in results[0]}
+    joined = {name: array if name.startswith(NORMS) else array.mean(axis=0) for name, array in arrays.items()}
+    # A further result differs from the mean by its own deviation and by that of the mean.
+    factor = math.sqrt((NUM_DRAWS + 1) / (NUM_DRAWS - 1))
+    spreads = {name: factor * arrays[name].std(axis=0) for name in arrays if name.startswith("evaluations_")}
+    return joined | {f"{DRAWS}/{name}": spread for name, spread in spreads.items()}
 
 
 def compute_shifted(spec: RunSpec, optimizer: str, change: float, folder: Path) -> Arrays:
@@ -111,25 +239,23 @@ def measure_differences(
     return differences | {f"{key}/{name}": noise[name] for key in NOISES.values() for name in exact}
 
 
-def filter_out(arrays: Arrays, what: str) -> Arrays:
-    """Return the arrays without those that cannot be compared between devices. what: `training` or `state`."""
-    if what == "training":
-        return {name: array for name, array in arrays.items() if name.rpartition("/")[2] == "logits"}
-    return {name: array for name, array in arrays.items() if "evaluations_" not in name and not name.endswith(".state")}
-
-
 def write_expected(
     specs: dict[str, RunSpec],
     variation: Variation,
     num_devices: int,
     draws: bool,
     precisions: Collection[str],
-    measured: dict,
+    known: Known,
     folder: Path,
 ) -> None:
-    """Store the result of each optimizer on a number of devices. precisions: those of the runs."""
+    """Store the result of each optimizer on a number of devices.
+
+    precisions: those of the runs. known: by optimizer, the result on the next smaller number, for which specification,
+    and what measure_differences has returned on one device.
+    """
     for optimizer, spec in specs.items():
-        has_state = any(not is_trainable(name) for name in load_file(spec.weights_file))
+        weights = load_file(spec.weights_file)
+        has_state = not all(map(is_trainable, weights))
         is_local = spec.batchnorm == "local" and has_state and num_devices > 1
         share = variation.share(num_devices)
         parts = share["accumulate"] * (num_devices if is_local else 1)
@@ -137,16 +263,20 @@ def write_expected(
         # The learning rates are those of `num_devices` devices, however many parts the one device takes.
         reference = spec.optimizer.lr_reference_batch_size or share["per_device_batch_size"]
         rates = dataclasses.asdict(spec.optimizer) | {"lr_reference_batch_size": reference}
-        arrays = compute(RunSpec.from_dict(spec.to_dict() | sizes | {"optimizer": rates}), optimizer)
-        if num_devices == 1:
-            measured[optimizer] = measure_differences(spec, optimizer, arrays, precisions, folder)
-        arrays |= measured[optimizer]
+        sized = RunSpec.from_dict(spec.to_dict() | sizes | {"optimizer": rates})
         # On several devices, every part is normalised by the statistics of other images.
         is_mixed = spec.batchnorm == "synchronized" and has_state and spec.accumulate > 1 and num_devices > 1
-        if draws or is_mixed:
-            arrays = filter_out(arrays, "training")
-        elif is_local:
-            arrays = filter_out(arrays, "state")
+        done, arrays, differences = known.get(optimizer, (spec, {}, {}))
+        if sized != done or not arrays:
+            arrays = compute(sized, optimizer, num_devices if is_local and not draws else 1)
+            differences = differences or measure_differences(spec, optimizer, arrays, precisions, folder)
+            arrays = compute_draws(arrays, sized, optimizer) if draws else arrays
+            known[optimizer] = sized, arrays, differences
+        if is_mixed:
+            arrays = {name: array for name, array in arrays.items() if name == "logits"}
+        elif is_local and draws:
+            arrays = {name: array for name, array in arrays.items() if "evaluations" not in name}
+        arrays = arrays | {name: array for name, array in differences.items() if name.partition("/")[2] in arrays}
         arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
         save_file(arrays or {"none": np.zeros(1)}, folder / f"{optimizer}.devices{num_devices}.safetensors")
 
@@ -180,11 +310,11 @@ def main() -> None:
     threads = arguments.threads if math.prod(shape) >= LARGE else 1
     cell |= {"device": "cpu", "device_kind": "cpu", "cores_per_device": threads, "crop": shape[:2]}
     size = {"num_gpus": 1, "num_nodes": 1}
-    measured: dict[str, Arrays] = {}
+    known: Known = {}
     specs = {name: make_spec(framework, cell, size, name, folder, arguments.defaults) for name in OPTIMIZERS}
     # The effect of rounding is measured on one device.
     for num_devices in sorted({1, *arguments.devices}):
-        write_expected(specs, variation, num_devices, draws, arguments.precisions, measured, folder)
+        write_expected(specs, variation, num_devices, draws, arguments.precisions, known, folder)
     facts = {
         "devices": sorted(arguments.devices),
         "own_model": True,

@@ -6,6 +6,7 @@ evaluations are those of real runs.
 """
 
 import argparse
+import dataclasses
 import gc
 import hashlib
 import importlib
@@ -167,6 +168,14 @@ def observe_before(backend: Backend, spec: RunSpec, data: PreparedData) -> dict[
     return arrays | observe_evaluation(backend, images, spec.num_gpus // backend.num_processes)
 
 
+def observe_devices(backend: Backend, spec: RunSpec, data: PreparedData) -> dict[str, np.ndarray]:
+    """Compute the logits of the same images on each device after training, (devices, images, classes)."""
+    num_devices = spec.num_gpus // backend.num_processes
+    images = np.asarray(data.test_images[np.arange(spec.global_batch_size // spec.num_gpus)])
+    logits = predict(backend, np.concatenate([images] * num_devices))
+    return {"logits_of_devices": logits.reshape(num_devices, len(images), -1)}
+
+
 def observe_after(backend: Backend, loop: ObservedLoop) -> dict[str, np.ndarray]:
     """Return the weights after the first step and after the last, and the scores of this process's evaluations."""
     backend.prepare_evaluation()
@@ -216,17 +225,24 @@ def name_statistics(spec: RunSpec, backend: Backend) -> str:
     return FIRST_DEVICE if spec.eval_batchnorm == "first" else backend.running_statistics
 
 
-def observe(spec: RunSpec, optimizer: str) -> tuple[Backend, dict[str, np.ndarray], dict]:
-    """Do the task with one optimizer; return the backend, and the arrays and facts that this process observed."""
+def observe(
+    spec: RunSpec, optimizer: str, make_loop: Callable[..., ObservedLoop] = ObservedLoop, seed: int | None = None
+) -> tuple[Backend, dict[str, np.ndarray], dict]:
+    """Do the task with one optimizer; return the backend, and the arrays and facts that this process observed.
+
+    seed: of the random numbers that a user's model draws in training, if it is not the run's.
+    """
     data = open_data(spec.data_dir, crop_size=spec.crop_size)
     rates = compute_rates(spec)
-    backend = load_backend(spec)(spec, data, load_file(spec.weights_file), rates)
+    seeded = spec if seed is None else dataclasses.replace(spec, seed=seed)
+    backend = load_backend(spec)(seeded, data, load_file(spec.weights_file), rates)
     arrays = observe_before(backend, spec, data) if optimizer == "sgd" else {}
     losses = LossRecorder()
     # A loss that is not finite is a result to judge, not a crash. All processes stop at the same step.
-    with ObservedLoop(spec, data, backend, rates, losses) as loop, suppress(DivergedError):
+    with make_loop(spec, data, backend, rates, losses) as loop, suppress(DivergedError):
         backend.train(loop)
     arrays |= observe_after(backend, loop)
+    arrays |= observe_devices(backend, spec, data) if optimizer == "sgd" else {}
     # A training that diverged has not reached the last step.
     numbers = loop.numbers or loop.begin_observation()()
     facts = {

@@ -79,6 +79,9 @@ NOISES = {"bf16": "noise", "fp16": "fine_noise"}
 """Prefixes of the names of arrays with the changes by reduced precision, by the simulated precision."""
 FLOAT32 = "float32"
 """Prefix of the names of arrays with the changes by PyTorch's own float32."""
+DRAWS, NORMS = "draws", "norms"
+"""Prefixes of what is known of a user's model that draws random numbers in training: the changes by other draws, and
+the norms of the whole gradient and of the whole updates with several draws."""
 NOISE = ".noise.safetensors"
 """Suffix of the files with the changes by reduced precision."""
 UNSUPPORTED = "unsupported.json"

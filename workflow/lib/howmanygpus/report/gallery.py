@@ -144,7 +144,8 @@ def list_problems(result: Result, about: dict[str, Any], place: str) -> list[Con
                 problems.append(
                     refuse(where, name, "is not known", "measure in a clone, with an environment of its own")
                 )
-        if one["parity"] != [PASSED] and not result["decision"]["is_program"]:
+        is_equal = one["parity"] and all(verdict.startswith(PASSED) for verdict in one["parity"])
+        if not is_equal and not result["decision"]["is_program"]:
             remedy = "run the study with parity: required, so that the gate checks every framework"
             problems.append(refuse(f"{where}: parity", one["parity"], "is not passed alone", remedy))
     last_day = result["decision"]["last_day"]

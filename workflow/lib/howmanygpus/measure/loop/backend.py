@@ -152,6 +152,13 @@ class Backend(abc.ABC):
         """Return the largest value of all processes, on each of them; with one process, its own."""
         return value
 
+    def load(self, weights: dict[str, np.ndarray]) -> None:
+        """Replace all weights on one device, for the parity gate. The optimizer keeps its moments.
+
+        Only the plain strategies of users' own models implement it.
+        """
+        raise NotImplementedError
+
     @abc.abstractmethod
     def weights(self) -> dict[str, np.ndarray]:
         """Return current weights under canonical names and layouts; running statistics are those of the evaluation."""

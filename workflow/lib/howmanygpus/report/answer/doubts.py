@@ -19,6 +19,7 @@ from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import IDENTITY, has_failed
 from howmanygpus.report.rows import choose_inputs, is_program, name_own_rates
 from howmanygpus.report.texts import word
+from howmanygpus.site.jobs.attempts import NOT_COMPARED
 
 LINEAR = 1.05
 """Efficiency above which a speed-up counts as more than linear."""
@@ -132,6 +133,15 @@ def _doubt_work(case: Case) -> Doubts:
         yield "unproven", {"frameworks": case.unproven, "is_recommended": (runs["parity"] == "failed").any().item()}
     if case.is_any_done and (runs["parity"] == "not_checked").any() and not is_program(runs):
         yield "unchecked", {}, "parity: required"
+    if compared_in_part := _find_not_compared(runs):
+        yield "compared_in_part", compared_in_part
+
+
+def _find_not_compared(runs: pd.DataFrame) -> Facts | None:
+    """Return which frameworks passed the parity gate with parts that it could not compare, and these parts."""
+    parts = pd.Series([str(verdict).partition(NOT_COMPARED)[2] for verdict in runs["parity"]], runs.index, dtype=object)
+    left = parts[parts.ne("")].unique().tolist()
+    return {"frameworks": runs.loc[parts.ne(""), "framework"].unique().tolist(), "parts": left} if left else None
 
 
 def _find_unequal_ends(case: Case) -> Facts | None:

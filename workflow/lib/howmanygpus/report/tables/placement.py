@@ -3,8 +3,8 @@ The cost of spreading devices: the rate of each device count on each number of n
 
 The base is the smallest number of nodes that can have the devices. Repeats are not paired: rate_of_base_min is the
 slowest repeat over the fastest one of the base, and rate_of_base_max the fastest over the slowest. `parity` is the
-parity gate's verdict on the runs. Runs on several nodes have the verdict of the gate's task over two nodes, with one
-device on each.
+parity gate's verdict on the runs, with the layout on which it stands, if it is another one. Runs on several nodes have
+the verdict of the gate's task over two nodes, with one device on each.
 """
 
 import pandas as pd

@@ -17,6 +17,9 @@ from howmanygpus.site.slurm import SlurmError, cancel, read_job_id
 TIME_FORMAT = "%Y%m%dT%H%M%S"
 """The names of attempts and of the records of jobs begin with their start, in UTC."""
 
+NOT_COMPARED = "; not compared: "
+"""In a run's verdict before what the gate did not compare."""
+
 
 OUTPUT = "output.log"
 """File of an attempt with all that it printed."""
@@ -111,13 +114,25 @@ def list_launch_options(
     return [word for option in options.items() if option[1] for word in option]
 
 
-def read_verdict(path: Path, parity: str) -> tuple[str, str]:
-    """Return the status of the gate's verdict on a framework, and why it forbids the run; empty if it does not.
+def read_verdict(path: Path, parity: str, layout: tuple[int, int]) -> tuple[str, str]:
+    """Return the gate's verdict on a framework for a run, and why it forbids the run; empty if it does not.
 
-    parity: effect of a failed gate (`required`, `report`, `off`).
+    parity: effect of a failed gate (`required`, `report`, `off`). layout: numbers of devices and of nodes of the run.
     """
     verdict = json.loads(path.read_text())
-    return verdict["status"], f"{verdict['reason']}; see {path}" if is_refused(verdict["status"], parity) else ""
+    refusal = f"{verdict['reason']}; see {path}" if is_refused(verdict["status"], parity) else ""
+    return describe_verdict(verdict, layout), refusal
+
+
+def describe_verdict(verdict: dict, layout: tuple[int, int]) -> str:
+    """Return the status, after `passed` with the layout on which it stands, if another, and what was not compared."""
+    text, seen = verdict["status"], {(row["devices"], row["nodes"]) for row in verdict.get("checks", [])}
+    if text != "passed":
+        return text
+    if seen and layout not in seen:
+        devices, nodes = max(seen, key=lambda each: each[::-1])
+        text += f" on {devices} device{'s' if devices > 1 else ''}" + (f" of {nodes} nodes" if nodes > 1 else "")
+    return text + (NOT_COMPARED + "; ".join(parts) if (parts := verdict.get("not_compared")) else "")
 
 
 def prefer_interpreter(python: str | None) -> None:

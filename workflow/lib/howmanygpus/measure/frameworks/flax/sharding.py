@@ -40,23 +40,17 @@ class JaxSharding(StepwiseBackend):
     out_of_memory_text = "RESOURCE_EXHAUSTED"
 
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
-        self.spec, self.devices = spec, set_up_devices(spec)
+        self.spec, self._data, self.devices = spec, data, set_up_devices(spec)
         self.rank, self.num_processes = jax.process_index(), jax.process_count()
         # All devices of all processes. Those of one process are adjacent, so that its share of the batch is one block.
         mesh = Mesh(np.array(jax.devices(self.devices[0].platform)[: spec.num_gpus]), (DEVICE_AXIS,))
-        self._sharded, everywhere = NamedSharding(mesh, SHARDED), NamedSharding(mesh, EVERYWHERE)
-        network = build_network(spec, data, weights)
-        # After a user's file was imported, which may set it for the whole process.
-        set_precision(spec, self.devices[0])
-        self.graph, parameters, statistics, self.rest = nnx.split(network, nnx.Param, nnx.BatchStat, ...)
+        self._sharded, self._everywhere = NamedSharding(mesh, SHARDED), NamedSharding(mesh, EVERYWHERE)
+        everywhere = self._everywhere
+        self.load(weights)
         self.loss_function = build_loss(spec, data)
         self.optimizer = build_optimizer(spec.optimizer, learning_rates)
-        self.parameters = jax.device_put(parameters, everywhere)
         # One program for all moments of the optimizer. Outside of jit, JAX would compile one for each shape.
         self.optimizer_state = jax.jit(self.optimizer.init, out_shardings=everywhere)(self.parameters)
-        # One copy of the running statistics per device, along a first axis.
-        copies = jax.tree.map(lambda array: np.stack([array] * spec.num_gpus), statistics)
-        self.statistics = jax.device_put(copies, self._sharded)
         on_shards = functools.partial(jax.shard_map, mesh=mesh)
         # Without exchange each device's copy of the parameters differs, which JAX would refuse to call one array.
         step = on_shards(
@@ -81,6 +75,16 @@ class JaxSharding(StepwiseBackend):
         self._measure = jax.jit(on_shards(self._measure_on_shard, in_specs=specs, out_specs=(EVERYWHERE, EVERYWHERE)))
         self._only_first = spec.eval_devices == "first"
         self._losses: list[jax.Array] = []
+
+    def load(self, weights: dict[str, np.ndarray]) -> None:
+        network = build_network(self.spec, self._data, weights)
+        # After a user's file was imported, which may set it for the whole process.
+        set_precision(self.spec, self.devices[0])
+        self.graph, parameters, statistics, self.rest = nnx.split(network, nnx.Param, nnx.BatchStat, ...)
+        self.parameters = jax.device_put(parameters, self._everywhere)
+        # One copy of the running statistics per device, along a first axis.
+        copies = jax.tree.map(lambda array: np.stack([array] * self.spec.num_gpus), statistics)
+        self.statistics = jax.device_put(copies, self._sharded)
 
     def _step_on_shard(self, parameters, optimizer_state, statistics, images, labels):
         """Take one device's part of a step: forward and backward on its shard, then the mean of all gradients."""

@@ -217,7 +217,7 @@ class KerasBackend(Backend):
         self.model = build_network(spec, data)
         # Once more, because a user's file may set TF32 for the whole process.
         set_precision(spec)
-        load_weights(self.model, weights)
+        self.load(weights)
         self.copier = Copier(spec.device_kind == "cuda")
 
     def draw_apart(self) -> None:
@@ -300,6 +300,9 @@ class KerasBackend(Backend):
     def sum_over_ranks(self, value: np.ndarray) -> np.ndarray:
         """Return the sum of an array that has the same shape on every process; with one process, the array itself."""
         return value
+
+    def load(self, weights: dict[str, np.ndarray]) -> None:
+        load_weights(self.model, weights)
 
     def weights(self) -> dict[str, np.ndarray]:
         return read_weights(self.model)

@@ -167,8 +167,8 @@ class TorchBackend(StepwiseBackend):
         torch.set_num_threads(spec.cores_per_device)
         set_precision(spec, self.device)
         self._weights_of = import_own_models("torch") if spec.model_file else sys.modules[__name__]
-        self._weights_of.load_weights(network.model, weights)
         self.model, self._weight_names = network.model, list(weights)
+        self.load(weights)
         self.network = self.own_network = apply_tier(network.to(self.device), spec, self.compile_mode)
         self._copier = Copier(self.device)
         self.optimizer = build_optimizer(self._group_parameters(), spec)
@@ -311,6 +311,9 @@ class TorchBackend(StepwiseBackend):
     def sum_over_ranks(self, value: torch.Tensor) -> torch.Tensor:
         """Return the value itself, because there is one process."""
         return value
+
+    def load(self, weights: dict[str, np.ndarray]) -> None:
+        self._weights_of.load_weights(self.model, weights)
 
     def weights(self) -> dict[str, np.ndarray]:
         return self._weights_of.read_weights(self.model, self._weight_names)
