@@ -6,7 +6,6 @@ evaluations are those of real runs.
 """
 
 import argparse
-import dataclasses
 import gc
 import hashlib
 import importlib
@@ -234,8 +233,9 @@ def observe(
     """
     data = open_data(spec.data_dir, crop_size=spec.crop_size)
     rates = compute_rates(spec)
-    seeded = spec if seed is None else dataclasses.replace(spec, seed=seed)
-    backend = load_backend(spec)(seeded, data, load_file(spec.weights_file), rates)
+    backend = load_backend(spec)(spec, data, load_file(spec.weights_file), rates)
+    if seed is not None:
+        backend.seed_draws(seed)
     arrays = observe_before(backend, spec, data) if optimizer == "sgd" else {}
     losses = LossRecorder()
     # A loss that is not finite is a result to judge, not a crash. All processes stop at the same step.

@@ -159,6 +159,10 @@ class Backend(abc.ABC):
         """
         raise NotImplementedError
 
+    def seed_draws(self, seed: int) -> None:
+        """Seed what a user's own model draws in training, for the parity gate. Plain strategies implement it."""
+        raise NotImplementedError
+
     @abc.abstractmethod
     def weights(self) -> dict[str, np.ndarray]:
         """Return current weights under canonical names and layouts; running statistics are those of the evaluation."""

@@ -220,18 +220,27 @@ class KerasBackend(Backend):
         self.load(weights)
         self.copier = Copier(spec.device_kind == "cuda")
 
+    def seed_draws(self, seed: int) -> None:
+        """Seed what a user's model draws in training, once more after it was built."""
+        keras.utils.set_random_seed(seed)
+        for state in self._list_generators():
+            for replica in self.replicas_of(state.value):
+                replica.assign([seed, 0])
+
     def draw_apart(self) -> None:
         """Let every device draw other random numbers in a user's model, for example for dropout.
 
         Call it when all processes have the same state. The variables that are no weights are the states of generators.
         """
-        if not self.spec.model_file:
-            return
-        weights = {id(variable) for variable in self.model.weights}
-        for state in [variable for variable in self.model.variables if id(variable) not in weights]:
+        for state in self._list_generators() if self.spec.model_file else ():
             replicas = self.replicas_of(state.value)
             for index, replica in enumerate(replicas):
                 replica.assign_add([self.rank * len(replicas) + index, 0])
+
+    def _list_generators(self) -> list[keras.Variable]:
+        """Return the states of random numbers of layers: the variables of a user's model that are no weights."""
+        weights = {id(variable) for variable in self.model.weights}
+        return [variable for variable in self.model.variables if id(variable) not in weights]
 
     def replicas_of(self, value) -> tuple:
         """Return the copies of a variable on the devices of this process."""

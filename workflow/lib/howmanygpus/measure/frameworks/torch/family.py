@@ -177,8 +177,11 @@ class TorchBackend(StepwiseBackend):
         self._losses: list[torch.Tensor] = []
         self.network.train()
         if spec.model_file:
-            # Devices draw different random numbers, for example for dropout. The workflow's layers do not use them.
-            self._weights_of.seed_all(spec.seed + self.rank)
+            self.seed_draws(spec.seed)
+
+    def seed_draws(self, seed: int) -> None:
+        """Seed what a user's model draws in training, differently on each device. The workflow's layers use none."""
+        self._weights_of.seed_all(seed + self.rank)
 
     def _group_parameters(self) -> list[dict]:
         """Return one group of all parameters, or one group with weight decay and one without."""

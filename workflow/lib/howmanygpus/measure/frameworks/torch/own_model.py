@@ -153,8 +153,11 @@ def _check_training(path: str, model: nn.Module, image_shape: Shape, num_classes
     if not parameters:
         raise OwnModelError(f"{path}: the model has no parameter to train; register layers as attributes of the module")
     images, draws = _draw(image_shape), False
+    state = {name: each.clone() for name, each in model.state_dict().items()}
     outputs: list[torch.Tensor] = []
     while len(outputs) < (NUM_REPEATS if draws else 2):
+        # Outputs may depend on statistics that training changes.
+        model.load_state_dict(state)
         seed_all(len(outputs))
         before = _read_states(model)
         outputs.append(_train(path, model, images))
