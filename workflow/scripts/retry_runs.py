@@ -31,6 +31,8 @@ from howmanygpus.report.health import compare_devices, judge_run, list_devices
 from howmanygpus.site.jobs.invocations import list_living_calls
 
 PARITY = Path("results/parity")
+VERDICTS = ("passed", "failed", "unsupported", "not_checked")
+"""Statuses of the parity gate, and of runs without it."""
 REFUSED_BY = re.compile(r"; see (results/parity/.+\.json)$")
 """The end of the reason of a run that a verdict refused; see howmanygpus.site.jobs.attempts."""
 
@@ -45,8 +47,8 @@ def check_choices(statuses: list[str], verdicts: list[str], study: str | None) -
         if status not in outcomes:
             raise refuse_choice("--status", status, "outcome of a run", outcomes)
     for verdict in verdicts:
-        if verdict not in records["parity"]["enum"]:
-            raise refuse_choice("--verdicts", verdict, "verdict of the parity gate", records["parity"]["enum"])
+        if verdict not in VERDICTS:
+            raise refuse_choice("--verdicts", verdict, "verdict of the parity gate", VERDICTS)
     studies = [path.name for path in RUNS.glob("*/")]
     if study is not None and study not in studies:
         if not studies:

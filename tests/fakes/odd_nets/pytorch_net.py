@@ -33,7 +33,7 @@ class OddNet(nn.Module):
             with torch.no_grad():
                 # Under autocast, x has another format, which lerp_ refuses.
                 self.mean.lerp_(x.mean(dim=0), 0.1)
-        return self.last(torch.relu(x - self.mean.detach().clone()) * self.gain)
+        return self.last(torch.relu(x if self.training else x - self.mean) * self.gain)
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, width: int = 16, depth: int = 2) -> nn.Module:

@@ -237,6 +237,18 @@ class KerasBackend(Backend):
             for index, replica in enumerate(replicas):
                 replica.assign_add([self.rank * len(replicas) + index, 0])
 
+    def list_statistics(self) -> list[keras.Variable]:
+        """Return what devices unite before an evaluation: all running statistics.
+
+        Those of a user's model are all its weights that are not trained, because its layers may keep statistics, too.
+        """
+        if self.spec.model_file:
+            weights = {id(variable) for variable in self.model.weights}
+            untrained = [each for each in self.model.non_trainable_variables if id(each) in weights]
+            return [each for each in untrained if keras.backend.is_float_dtype(each.dtype)]
+        layers = list_batchnorms(self.model)
+        return [statistic for layer in layers for statistic in (layer.moving_mean, layer.moving_variance)]
+
     def _list_generators(self) -> list[keras.Variable]:
         """Return the states of random numbers of layers: the variables of a user's model that are no weights."""
         weights = {id(variable) for variable in self.model.weights}

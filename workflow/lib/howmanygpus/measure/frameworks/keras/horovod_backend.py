@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from howmanygpus.measure.frameworks.horovod import describe_exchange
-from howmanygpus.measure.frameworks.keras.family import KerasBackend, list_batchnorms
+from howmanygpus.measure.frameworks.keras.family import KerasBackend
 from howmanygpus.measure.host.processes import bind_to_device_cores
 from howmanygpus.measure.spec import RunSpec
 
@@ -38,12 +38,11 @@ class HorovodKerasBackend(KerasBackend):
     def prepare_evaluation(self) -> None:
         """Give every process the mean of all running statistics, or the first process's."""
         of_first = self.spec.eval_batchnorm == "first"
-        for layer in list_batchnorms(self.model):
-            for statistic in (layer.moving_mean, layer.moving_variance):
-                value = statistic.value
-                statistic.assign(
-                    hvd.broadcast(value, root_rank=0) if of_first else hvd.allreduce(value, op=hvd.Average)
-                )
+        for statistic in self.list_statistics():
+            # In float64, so that the mean of equal values is the same value.
+            value = tf.cast(statistic.value, tf.float64)
+            united = hvd.broadcast(value, root_rank=0) if of_first else hvd.allreduce(value, op=hvd.Average)
+            statistic.assign(tf.cast(united, statistic.dtype))
 
     def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
         return self.copier.put(images), self.copier.put(labels)

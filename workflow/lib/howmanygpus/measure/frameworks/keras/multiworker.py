@@ -12,7 +12,6 @@ from typing import TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from howmanygpus.measure.frameworks.keras.family import list_batchnorms
 from howmanygpus.measure.frameworks.keras.mirrored import TensorflowMirrored
 from howmanygpus.measure.frameworks.keras.replicas import set_memory_growth
 from howmanygpus.measure.host.processes import bind_to_device_cores
@@ -85,11 +84,11 @@ class TensorflowMultiworker(TensorflowMirrored):
     def prepare_evaluation(self) -> None:
         """Give every process the mean of all running statistics, or the first process's."""
         of_first = self.spec.eval_batchnorm == "first"
-        for layer in list_batchnorms(self.model):
-            for statistic in (layer.moving_mean, layer.moving_variance):
-                own = statistic.numpy()
-                total = self.sum_over_ranks(np.zeros_like(own) if of_first and self.rank else own)
-                statistic.assign(total if of_first else total / self.num_processes)
+        for statistic in self.list_statistics():
+            # In float64, so that the mean of equal values is the same value.
+            own = statistic.numpy().astype(np.float64)
+            total = self.sum_over_ranks(np.zeros_like(own) if of_first and self.rank else own)
+            statistic.assign((total if of_first else total / self.num_processes).astype(statistic.dtype))
 
     def _describe_exchange(self) -> str:
         how = self.strategy.extended._communication_options.implementation.value

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from howmanygpus.measure.frameworks.keras.family import KerasBackend, build_optimizer, list_batchnorms, map_variables
+from howmanygpus.measure.frameworks.keras.family import KerasBackend, build_optimizer, map_variables
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.loop.backend import UnsupportedError
 from howmanygpus.measure.models.initialization import is_trainable
@@ -86,10 +86,10 @@ class MirroredBackend(KerasBackend):
         if self.strategy.num_replicas_in_sync == 1:
             return
         num_united = 1 if self.spec.eval_batchnorm == "first" else None
-        for layer in list_batchnorms(self.model):
-            for statistic in (layer.moving_mean, layer.moving_variance):
-                replicas = self.replicas_of(statistic.value)[:num_united]
-                statistic.assign(tf.add_n([tf.identity(replica) for replica in replicas]) / len(replicas))
+        for statistic in self.list_statistics():
+            # In float64, so that the mean of equal values is the same value.
+            replicas = [tf.cast(each, tf.float64) for each in self.replicas_of(statistic.value)[:num_united]]
+            statistic.assign(tf.cast(tf.add_n(replicas) / len(replicas), statistic.dtype))
 
     def settings(self) -> dict[str, str]:
         return super().settings() | {"exchange": self._describe_exchange()}

@@ -25,8 +25,8 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compr
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
+from howmanygpus.measure.frameworks.torch import running_statistics
 from howmanygpus.measure.frameworks.torch.family import TorchBackend
-from howmanygpus.measure.frameworks.torch.running_statistics import running_statistics
 from howmanygpus.measure.host.processes import bind_to_device_cores
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.loop.backend import UnsupportedError
@@ -88,15 +88,14 @@ class PytorchDdp(TorchBackend):
     @torch.no_grad()
     def prepare_evaluation(self) -> None:
         """Give every process the mean of all running statistics, or the first process's."""
-        if statistics := running_statistics(self.network):
-            joined = torch.cat(statistics)
+        if statistics := self.list_statistics():
+            joined = running_statistics.join(statistics)
             if self.spec.eval_batchnorm == "first":
                 dist.broadcast(joined, src=0)
             else:
                 dist.all_reduce(joined)
                 joined /= self.num_processes
-            for statistic, part in zip(statistics, joined.split([len(each) for each in statistics]), strict=True):
-                statistic.copy_(part)
+            running_statistics.write(statistics, joined)
 
     def sum_over_ranks(self, value: torch.Tensor) -> torch.Tensor:
         dist.all_reduce(value)

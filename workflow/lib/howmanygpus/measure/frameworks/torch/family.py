@@ -18,12 +18,16 @@ from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
 from howmanygpus.measure.frameworks.torch.loss_scaling import LossScaler
 from howmanygpus.measure.frameworks.torch.losses import build_loss
 from howmanygpus.measure.frameworks.torch.optimizers import build_optimizer
-from howmanygpus.measure.frameworks.torch.running_statistics import set_inflation, variance_inflations
+from howmanygpus.measure.frameworks.torch.running_statistics import (
+    running_statistics,
+    set_inflation,
+    variance_inflations,
+)
 from howmanygpus.measure.frameworks.torch.settings import describe_settings, read_versions
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.loop.backend import StepwiseBackend, UnsupportedError
 from howmanygpus.measure.loss_scaling import LossScale
-from howmanygpus.measure.models.initialization import is_decayed
+from howmanygpus.measure.models.initialization import is_decayed, is_trainable
 from howmanygpus.measure.models.own import import_own_models
 from howmanygpus.measure.spec import RunSpec
 
@@ -178,6 +182,15 @@ class TorchBackend(StepwiseBackend):
         self.network.train()
         if spec.model_file:
             self.seed_draws(spec.seed)
+
+    def list_statistics(self) -> list[torch.Tensor]:
+        """Return what devices unite before an evaluation: all running statistics.
+
+        Those of a user's model are all its arrays that are not trained, because its layers may keep statistics, too.
+        """
+        if not self.spec.model_file:
+            return running_statistics(self.model)
+        return [each for name, each in self._weights_of.map_tensors(self.model).items() if not is_trainable(name)]
 
     def seed_draws(self, seed: int) -> None:
         """Seed what a user's model draws in training, differently on each device. The workflow's layers use none."""

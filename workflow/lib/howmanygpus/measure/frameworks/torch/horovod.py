@@ -17,8 +17,8 @@ from horovod.torch import mpi_ops
 
 from howmanygpus.measure.frameworks.horovod import describe_exchange, join
 from howmanygpus.measure.frameworks.number_formats import NumberFormats
+from howmanygpus.measure.frameworks.torch import running_statistics
 from howmanygpus.measure.frameworks.torch.family import TorchBackend
-from howmanygpus.measure.frameworks.torch.running_statistics import running_statistics
 from howmanygpus.measure.host.processes import bind_to_device_cores
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.spec import RunSpec
@@ -70,14 +70,13 @@ class HorovodPytorch(TorchBackend):
     @torch.no_grad()
     def prepare_evaluation(self) -> None:
         """Give every process the mean of all running statistics, or the first process's."""
-        if statistics := running_statistics(self.network):
-            joined = torch.cat(statistics)
+        if statistics := self.list_statistics():
+            joined = running_statistics.join(statistics)
             if self.spec.eval_batchnorm == "first":
                 joined = hvd.broadcast(joined, root_rank=0)
             else:
                 joined = hvd.allreduce(joined, op=hvd.Average)
-            for statistic, part in zip(statistics, joined.split([len(each) for each in statistics]), strict=True):
-                statistic.copy_(part)
+            running_statistics.write(statistics, joined)
 
     def sum_over_ranks(self, value: torch.Tensor) -> torch.Tensor:
         return hvd.allreduce(value, op=hvd.Sum)

@@ -60,6 +60,17 @@ def variance_inflations(module: nn.Module) -> dict[str, float]:
     }
 
 
+def join(statistics: list[torch.Tensor]) -> torch.Tensor:
+    """Return all statistics as one vector, in float64, so that a mean of equal values is the same value."""
+    return torch.cat([each.reshape(-1).double() for each in statistics])
+
+
+def write(statistics: list[torch.Tensor], joined: torch.Tensor) -> None:
+    """Write what join returned, or its mean over devices."""
+    for statistic, part in zip(statistics, joined.split([each.numel() for each in statistics]), strict=True):
+        statistic.copy_(part.view_as(statistic))
+
+
 def running_statistics(module: nn.Module) -> list[torch.Tensor]:
     """Return the running means and variances of every BatchNorm, also in users' models."""
     layers = [layer for layer in module.modules() if isinstance(layer, _NormBase) and layer.running_mean is not None]
