@@ -77,7 +77,9 @@ def test_a_report_that_cannot_be_stored_fails_the_run(tmp_path, report):
         raise OSError(28, "No space left on device")
 
     watcher.progress._write = write
-    watcher.path.open("a").write('{"step": 1}\n') if report is None else watcher.handle_output_line("step 1")
+    watcher.path.open("a").write('{"step": 1}\n') if report is None else watcher.handle_output_line(
+        "step 1", time.monotonic()
+    )
     watcher.close()
     assert watcher.error == "OSError: [Errno 28] No space left on device" and watcher.ended.is_set()
 
@@ -98,7 +100,7 @@ def test_other_work_is_measured_from_the_end_of_warmup_to_the_end_of_the_program
     spec.program["report"] = ["step (?P<step>[0-9]+)"]
     watcher = Watcher(spec, AttemptFolder(tmp_path), time.time(), Others())
     for step in range(1, 9):
-        watcher.handle_output_line(f"step {step}")
+        watcher.handle_output_line(f"step {step}", time.monotonic())
     watcher.close()
     assert steps == [("start", 3), ("stop", 8)]
     assert watcher.describe_disturbance() == {"other_cpu_frac": 0.25, "other_gpu_processes": 3}
@@ -129,7 +131,7 @@ def follow_output(tmp_path, patterns: list[str], lines: list[str]) -> Watcher:
     spec.program["report"] = patterns
     watcher = Watcher(spec, AttemptFolder(tmp_path), time.time(), None)
     for line in lines:
-        watcher.handle_output_line(line)
+        watcher.handle_output_line(line, time.monotonic())
     watcher.close()
     return watcher
 

@@ -7,7 +7,8 @@ window `compile`, and those up to warmup_steps are `warmup`. A report of a metri
 the last report of a step. The window after it is measured only if the metric's report repeats that step. Otherwise it
 is unknown how much of the time was training; the window is then `unclear` and counts in no rate. So is a window during
 which a clock was set. A report that repeats the last step is no report, because progress bars draw a step again. A
-report with an epoch alone names the epoch of the reports of steps after it.
+report with an epoch alone names the epoch of the reports of steps after it. The first epoch is 1, also of a program
+that counts its epochs from 0.
 """
 
 import math
@@ -36,6 +37,7 @@ class Progress:
         self._has_first = False
         self._epoch: int | None = None
         self._named_epoch: int | None = None
+        self._is_epoch_0_trained = False
         self._announced_steps: int | None = None
         self._last_num_steps = 0
         """Last step that the output announces, and the number of steps between the last two reports."""
@@ -55,6 +57,10 @@ class Progress:
             report = replace(report, epoch=self._named_epoch)
         elif report.step is None and not report.metric:
             self._named_epoch = report.epoch
+        if report.epoch is not None:
+            # Before any step, epoch 0 is that of an evaluation of the untrained model.
+            self._is_epoch_0_trained |= report.epoch == 0 and bool(report.step or self.steps)
+            report = replace(report, epoch=report.epoch + self._is_epoch_0_trained)
         report = self._count_on(report)
         is_step = report.step is not None and not report.metric
         if is_step:

@@ -96,7 +96,7 @@ def parse_json(line: str, arrived: float) -> Report:
 def match_output(patterns: Iterable[re.Pattern], line: str, arrived: float) -> list[Report]:
     """Return a report for each expression that matches a line of output, as a terminal would show it.
 
-    Raises ReportError if an expression takes only a part of a number.
+    Raises ReportError if an expression takes only a part of a number, or a count in per cent.
     """
     line = TERMINAL.sub("", line)
     return [_read_match(match, line, arrived) for pattern in patterns if (match := pattern.search(line))]
@@ -107,6 +107,11 @@ def _read_match(match: re.Match, line: str, arrived: float) -> Report:
         if value and (rest := _find_cut(match, name, line)):
             problem = f"has the {name} {value}{rest}, of which {match.re.pattern!r} takes {value} alone"
             raise ReportError(f"the line {line.strip()!r} {problem}; write (?P<{name}>{NUMBER_FORM})")
+        if value and NUMBERS.get(name) is int and line.startswith("%", match.end(name)):
+            remedy = "let the expression go on to the number behind it, as in 5/10"
+            raise ReportError(
+                f"the line {line.strip()!r} has the {name} {value}% in per cent, which is no count; {remedy}"
+            )
     report = _build(sort_groups(match.groupdict()), line.strip(), arrived)
     if report.step is not None and (found := ANNOUNCED.match(line, match.end("step"))):
         return replace(report, announced=int(found["total"]))

@@ -54,11 +54,14 @@ class Watcher:
         """Return a time of the monotonic clock as seconds since 1970, by the host's clock when this object was made."""
         return self._epoch + monotonic_s
 
-    def handle_output_line(self, line: str) -> None:
-        """Take a line of the program's output, which counts if the study has regular expressions."""
+    def handle_output_line(self, line: str, arrived_s: float) -> None:
+        """Take a line of the program's output, which counts if the study has regular expressions.
+
+        arrived_s: when its text arrived, by time.monotonic().
+        """
         if self._patterns and not self.ended.is_set():
             try:
-                arrived = self.convert_to_wall_time(time.monotonic())
+                arrived = self.convert_to_wall_time(arrived_s)
                 self._add(self._match(line, arrived), arrived)
             except Exception as error:  # without this thread, the program would wait to write more
                 self._fail(error)
