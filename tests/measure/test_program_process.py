@@ -146,6 +146,13 @@ def test_an_expression_that_stops_at_a_number_is_named(tmp_path, text):
     assert watcher.progress.steps == 1 and says(watcher.error, f"step 2: loss {text}", NUMBER_FORM)
 
 
+def test_a_step_that_goes_back_is_named_with_its_line(tmp_path):
+    """It tells which other bar the expression matches."""
+    lines = ["epoch 0: 4/5 [00:01]", "epoch 0: 5/5 [00:02]", "evaluation: 0/3 [00:00]"]
+    watcher = follow_output(tmp_path, [r"(?P<step>\d+)/\d+ \["], lines)
+    assert says(watcher.error, "step 0", "step 5", lines[-1])
+
+
 def test_lines_of_other_ranks_and_of_another_form_are_not_missed(tmp_path):
     lines = ["[0] step 1: loss 2.0", "[1] step 1: loss nan and more", "[1] step 1: loss 2.0", "[0] step 2: loss 1.9"]
     watcher = follow_output(tmp_path, [r"\[0\] step (?P<step>\d+): loss (?P<loss>[0-9.]+)"], lines)

@@ -93,6 +93,19 @@ def test_steps_that_are_counted_anew_in_each_epoch_are_added_up():
     assert sum(event["samples"] for event in events) == 600
 
 
+@pytest.mark.parametrize(
+    "metric", [[], [{"time": 115.0, "epoch": 1, "metric": {"auc": 0.5}}]], ids=["silent", "metric"]
+)
+def test_step_0_of_a_later_epoch_ends_the_time_between_two_epochs(metric):
+    """Bars such as tqdm's are drawn at 0 when the training goes on."""
+    first = [{"time": 101.0 + step, "epoch": 1, "step": step} for step in range(4)]
+    second = [{"time": 120.0 + step, "epoch": 2, "step": step} for step in (0, 0, 1, 2, 3)]
+    progress, events = follow(*first, *metric, *second, warmup_steps=1)
+    assert [event["elapsed_s"] for event in events if event["event"] == "window"] == [1.0] * 6
+    clocks = progress.clocks
+    assert (clocks.measured_steps, clocks.measured_s, clocks.eval_s) == (5, 5.0, 16.0)
+
+
 def find_epochs(*lines: dict) -> list[int]:
     _, events = follow(*({"time": 101.0 + number} | line for number, line in enumerate(lines)))
     return [event["epoch"] for event in events]

@@ -6,9 +6,9 @@ Each report of a step ends a window that began with the report before. The first
 window `compile`, and those up to warmup_steps are `warmup`. A report of a metric ends an evaluation, which began with
 the last report of a step. The window after it is measured only if the metric's report repeats that step. Otherwise it
 is unknown how much of the time was training; the window is then `unclear` and counts in no rate. So is a window during
-which a clock was set. A report that repeats the last step is no report, because progress bars draw a step again. A
-report with an epoch alone names the epoch of the reports of steps after it. The first epoch is 1, also of a program
-that counts its epochs from 0.
+which a clock was set. Step 0 of a later epoch ends the time between two epochs, which counts as evaluation. A report
+that repeats the last step is no report, because progress bars draw a step again. A report with an epoch alone names the
+epoch of the reports of steps after it. The first epoch is 1, also of a program that counts its epochs from 0.
 """
 
 import math
@@ -86,6 +86,9 @@ class Progress:
             self._steps_before = self.steps
             is_anew = report.samples is not None and report.samples <= self.samples - self._samples_before
             self._samples_before = self.samples if is_anew else self._samples_before
+            if report.step == 0:
+                self.clocks.eval_s += report.time - self._last_time
+                self._last_time, self._is_clean = report.time, True
         if not report.metric:
             self._epoch = report.epoch
         if report.announced is not None:
@@ -118,7 +121,10 @@ class Progress:
     def _explain_lower(self, step: int) -> str:
         """Say what to do about a step that is lower than the last one."""
         if step - self._steps_before <= 1:
-            return "report steps done since the start, or the epoch with each step that is counted anew in it"
+            return (
+                "report steps done since the start, or the epoch with each step that is counted anew in it, and keep "
+                "an expression for steps from matching the bar of an evaluation"
+            )
         return (
             "if several processes print their steps, let the first alone do so (torchrun --local-ranks-filter 0), or "
             "put its prefix into the expression; otherwise report steps done since the start"
