@@ -113,7 +113,7 @@ CASES = {
         write('{"step": 1, "time": 5}'),
         "crashed",
         "a report has the time 5.0, which is before the start or an earlier report; give seconds since 1970, "
-        "or leave the time out; the report is '{\"step\": 1, \"time\": 5}'",
+        'or leave the time out; the report is \'{"step": 1, "time": 5}\'',
     ),
     "time in milliseconds": (
         write('{"step": 1, "time": 4102444800000}'),
