@@ -34,7 +34,7 @@ def test_setting_the_clock_does_not_change_rates_read_from_output(tmp_path, monk
     for step in range(1, 21):
         host.now += STEP_S
         host.offset += jump_s if step == 10 else 0.0
-        watcher.handle_output_line(f"step {step}\n")
+        watcher.handle_output_line(f"step {step}\n", time.monotonic())
     watcher.close()
     clocks, ended_at = watcher.progress.clocks, watcher.convert_to_wall_time(watching.time.monotonic())
     assert not watcher.error

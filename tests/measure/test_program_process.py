@@ -77,7 +77,9 @@ def test_a_report_that_cannot_be_stored_fails_the_run(tmp_path, report):
         raise OSError(28, "No space left on device")
 
     watcher.progress._write = write
-    watcher.path.open("a").write('{"step": 1}\n') if report is None else watcher.handle_output_line("step 1")
+    watcher.path.open("a").write('{"step": 1}\n') if report is None else watcher.handle_output_line(
+        "step 1", time.monotonic()
+    )
     watcher.close()
     assert watcher.error == "OSError: [Errno 28] No space left on device" and watcher.ended.is_set()
 
@@ -98,7 +100,7 @@ def test_other_work_is_measured_from_the_end_of_warmup_to_the_end_of_the_program
     spec.program["report"] = ["step (?P<step>[0-9]+)"]
     watcher = Watcher(spec, AttemptFolder(tmp_path), time.time(), Others())
     for step in range(1, 9):
-        watcher.handle_output_line(f"step {step}")
+        watcher.handle_output_line(f"step {step}", time.monotonic())
     watcher.close()
     assert steps == [("start", 3), ("stop", 8)]
     assert watcher.describe_disturbance() == {"other_cpu_frac": 0.25, "other_gpu_processes": 3}
@@ -129,7 +131,7 @@ def follow_output(tmp_path, patterns: list[str], lines: list[str]) -> Watcher:
     spec.program["report"] = patterns
     watcher = Watcher(spec, AttemptFolder(tmp_path), time.time(), None)
     for line in lines:
-        watcher.handle_output_line(line)
+        watcher.handle_output_line(line, time.monotonic())
     watcher.close()
     return watcher
 
@@ -142,6 +144,13 @@ def test_an_expression_that_stops_at_a_number_is_named(tmp_path, text):
     """The steps after it would be taken for an evaluation, and the run for completed."""
     watcher = follow_output(tmp_path, [PATTERN], ["step 1: loss 2.0, 8 tokens", f"step 2: loss {text}, 16 tokens"])
     assert watcher.progress.steps == 1 and says(watcher.error, f"step 2: loss {text}", NUMBER_FORM)
+
+
+def test_a_step_that_goes_back_is_named_with_its_line(tmp_path):
+    """It tells which other bar the expression matches."""
+    lines = ["epoch 0: 4/5 [00:01]", "epoch 0: 5/5 [00:02]", "evaluation: 0/3 [00:00]"]
+    watcher = follow_output(tmp_path, [r"(?P<step>\d+)/\d+ \["], lines)
+    assert says(watcher.error, "step 0", "step 5", lines[-1])
 
 
 def test_lines_of_other_ranks_and_of_another_form_are_not_missed(tmp_path):

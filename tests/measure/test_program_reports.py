@@ -6,6 +6,8 @@ import re
 import shlex
 import subprocess
 import sys
+import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +15,7 @@ from howmanygpus.measure.program.command import build_shell, fill_command
 from howmanygpus.measure.program.ending import Ending
 from howmanygpus.measure.program.process import read_lines
 from howmanygpus.measure.program.progress import Progress
-from howmanygpus.measure.program.reports import NUMBER_FORM, ReportError, match_output, parse_json
+from howmanygpus.measure.program.reports import NUMBER_FORM, TERMINAL, ReportError, match_output, parse_json
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.report.tables.runs import describe_rates, describe_timing
 from messages import says
@@ -91,6 +93,43 @@ def test_steps_that_are_counted_anew_in_each_epoch_are_added_up():
     assert sum(event["samples"] for event in events) == 600
 
 
+@pytest.mark.parametrize(
+    "metric", [[], [{"time": 115.0, "epoch": 1, "metric": {"auc": 0.5}}]], ids=["silent", "metric"]
+)
+def test_step_0_of_a_later_epoch_ends_the_time_between_two_epochs(metric):
+    """Bars such as tqdm's are drawn at 0 when the training goes on."""
+    first = [{"time": 101.0 + step, "epoch": 1, "step": step} for step in range(4)]
+    second = [{"time": 120.0 + step, "epoch": 2, "step": step} for step in (0, 0, 1, 2, 3)]
+    progress, events = follow(*first, *metric, *second, warmup_steps=1)
+    assert [event["elapsed_s"] for event in events if event["event"] == "window"] == [1.0] * 6
+    clocks = progress.clocks
+    assert (clocks.measured_steps, clocks.measured_s, clocks.eval_s) == (5, 5.0, 16.0)
+
+
+def find_epochs(*lines: dict) -> list[int]:
+    _, events = follow(*({"time": 101.0 + number} | line for number, line in enumerate(lines)))
+    return [event["epoch"] for event in events]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_first_epoch_is_1_also_if_a_program_counts_from_0(first):
+    """Else a target that was reached after the first epoch took none."""
+    metric = {"metric": {"auc": 0.9}}
+    epochs = [{"epoch": epoch} | each for epoch in (first, first + 1) for each in ({"step": 1}, {"step": 2}, metric)]
+    assert find_epochs(*epochs) == [1, 1, 1, 2, 2, 2]
+    assert find_epochs({"epoch": first}, {"step": 1}, {"epoch": first + 1}, {"step": 1}) == [1, 2]
+    assert find_epochs({"step": 5}, {"epoch": first, **metric})[1] == 1
+
+
+def test_an_evaluation_before_the_first_step_is_that_of_epoch_0():
+    metric = {"metric": {"auc": 0.5}}
+    assert find_epochs({"step": 0}, {"epoch": 0, **metric}, {"epoch": 1, "step": 5}, {"epoch": 1, **metric}) == [
+        0,
+        1,
+        1,
+    ]
+
+
 def test_without_samples_the_steps_of_all_epochs_count():
     lines = [{"epoch": epoch, "step": step} for epoch in (1, 2) for step in (2, 4)]
     progress, _ = follow(*(line | {"time": 101.0 + index} for index, line in enumerate(lines)))
@@ -152,7 +191,7 @@ def test_modules_are_loaded_by_a_login_shell_and_a_container_gets_the_whole_comm
     shell, option, script = build_shell(spec, "train 'a b' && echo done")
     assert (shell, option) == ("bash", "-lc") and script.startswith("module load cuda/12 || exit 1\n")
     assert "'my image.sif' bash -c " in script
-    assert shlex.split(script)[-1].splitlines()[-1] == "train 'a b' && echo done"
+    assert shlex.split(script)[-1].endswith("train 'a b' && echo done")
 
 
 def read_ending(*lines: str, reports: tuple[int, ...] = ()) -> Ending:
@@ -234,6 +273,13 @@ def test_a_number_that_is_taken_in_part_is_refused(text):
         match_output([re.compile(r"step (?P<step>\d+): loss (?P<loss>[0-9.]+)")], f"step 3: loss {text}", 0.0)
 
 
+@pytest.mark.parametrize("group", ["step", "samples", "epoch"])
+def test_a_count_in_per_cent_is_refused(group):
+    """A bar shows its per cent first, and a rate would be made of it."""
+    with pytest.raises(ReportError, match=f"{group} 50%"):
+        match_output([re.compile(rf"(?P<{group}>\d+)%\|")], "50%|#####     | 5/10 [00:03<00:03]", 1.0)
+
+
 def test_numbers_that_end_a_clause_or_stand_in_a_list_are_whole():
     pattern = re.compile(r"(?P<epoch>\d+),(?P<step>\d+),(?P<loss>[0-9.]+)")
     for line in ("1,20,0.5", "1,20,0.5.", "1,20,0.5, done"):
@@ -311,16 +357,33 @@ def test_a_failure_inside_a_command_is_that_of_the_command(tmp_path, command, st
     assert ended.returncode == status
 
 
-def test_a_line_counts_when_its_carriage_return_arrives():
+def test_a_line_is_read_when_its_carriage_return_arrives():
     reading, writing = os.pipe()
     with open(reading, "rb") as stream:
         lines = read_lines(stream)
         for text, line in (("step 1\rst", "step 1"), ("ep 2\r\n\n", "step 2"), ("\xe4 3\r", "\xe4 3")):
             os.write(writing, text.encode())
-            assert next(lines) == line
+            assert next(lines)[0] == line
         os.write(writing, b"no end")
         os.close(writing)
-        assert list(lines) == ["no end"]
+        assert [line for line, _ in lines] == ["no end"]
+
+
+@pytest.mark.parametrize("before", ["\r", "\x1b[2K\r", "\x1b[1A\x1b[2K", "\r\x1b[K", "\x1b[0m\r"])
+def test_a_bar_counts_when_it_is_drawn_although_the_next_drawing_ends_its_line(before, monkeypatch):
+    """Otherwise each step has the time of the next one, and the last step of an epoch none."""
+    drawn = [(f"step {step} of 4", 10.0 * step) for step in range(1, 5)]
+    chunks, host = iter([*((before + text, moment) for text, moment in drawn), ("\n", 99.0)]), SimpleNamespace(now=0.0)
+
+    def read(descriptor: int, size: int) -> bytes:
+        text, host.now = next(chunks, ("", host.now))
+        return text.encode()
+
+    with open(os.devnull, "rb") as stream:
+        monkeypatch.setattr(os, "read", read)
+        monkeypatch.setattr(time, "monotonic", lambda: host.now)
+        found = [(TERMINAL.sub("", line), arrived) for line, arrived in read_lines(stream)]
+    assert [one for one in found if one[0]] == drawn
 
 
 def test_the_module_that_users_copy_needs_nothing_and_writes_on_the_first_process_alone(tmp_path):

@@ -50,7 +50,7 @@ def test_a_line_that_a_progress_bar_overwrites_counts_at_once(back):
         lines = read_lines(stream)
         for step in (1, 2, 3):
             os.write(writing, f"\x1b[32mstep {step}\x1b[0m of 9{back}".encode())
-            found = next(line for line in lines if match_output(PATTERNS, line, 1.0))
+            found = next(line for line, _ in lines if match_output(PATTERNS, line, 1.0))
             assert match_output(PATTERNS, found, 1.0)[0].step == step
         os.close(writing)
 

@@ -15,7 +15,7 @@ from howmanygpus.report.outcomes import read_unit
 from howmanygpus.report.tables import describe_table, list_tables, load_table
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
-from howmanygpus.study.program.checks import warn_about_numbers, warn_about_ranks
+from howmanygpus.study.program.checks import warn_about_launcher, warn_about_numbers, warn_about_ranks
 from howmanygpus.study.program.study import complete_program_spec
 from howmanygpus.study.runs import Run
 from messages import says
@@ -75,6 +75,23 @@ def test_a_script_outside_program_files_gets_a_warning():
     assert make_plan().find_doubts() == []
     (doubt,) = make_plan(program={"files": []}).find_doubts()
     assert doubt.startswith("studies.p.program.files: t.sh is in the command and not here")
+
+
+@pytest.mark.parametrize(
+    ("command", "start", "is_doubt"),
+    [
+        ("torchrun --nproc-per-node {num_gpus} t.py", "per_device", True),
+        ("A=1 /opt/bin/python -m torch.distributed.run t.py", "mpirun", True),
+        ("accelerate launch t.py", "per_device", True),
+        ("torchrun --nproc-per-node {num_gpus} t.py", "once", False),
+        ("torchrun --nproc-per-node {devices_per_node} t.py", "per_node", False),
+        ("python t.py --launcher=torchrun-like", "per_device", False),
+    ],
+)
+def test_processes_that_each_start_all_others_are_a_doubt(command, start, is_doubt):
+    """A run on two devices would be two trainings with two processes each, of which one is measured."""
+    found = warn_about_launcher("studies.p.program", {"command": command, "start": start})
+    assert bool(found) == is_doubt and all(says(each, start, "start: once") for each in found)
 
 
 def test_a_torchrun_that_chooses_its_first_node_is_a_doubt():

@@ -16,7 +16,7 @@ from messages import says
 from project import ROOT
 
 EXAMPLE = 'write one object a line, such as {"step": 10, "samples": 640}'
-NUMBERS = "step, samples and epoch are whole numbers, loss and time numbers, metric an object of numbers"
+NUMBERS = "step, samples and epoch are whole numbers, loss, time and metrics numbers with a decimal point"
 UNFINITE = "leave out what is unknown, and report a loss that is not finite as loss"
 MEMORY = "CUDA out of memory. Tried to allocate 9 GiB"
 
@@ -101,19 +101,19 @@ CASES = {
         write('{"step": 10}', '{"step": 1}'),
         "crashed",
         "step 1 was reported after step 10; report steps done since the start, or the epoch with each step that is "
-        "counted anew in it",
+        "counted anew in it, and keep an expression for steps from matching the bar of an evaluation; the report is "
+        "'{\"step\": 1}'",
     ),
     "samples going back": (
         write('{"step": 1, "samples": 64}', '{"step": 2, "samples": 32}'),
         "crashed",
-        "32 samples were reported after 64; report those since the start",
+        '32 samples were reported after 64; report those since the start; the report is \'{"step": 2, "samples": 32}\'',
     ),
     "time going back": (
         write('{"step": 1, "time": 5}'),
         "crashed",
         "a report has the time 5.0, which is before the start or an earlier report; give seconds since 1970, "
-        "or leave the "
-        "time out",
+        'or leave the time out; the report is \'{"step": 1, "time": 5}\'',
     ),
     "time in milliseconds": (
         write('{"step": 1, "time": 4102444800000}'),
@@ -152,7 +152,7 @@ PATTERNS = {
     "never matches": (
         "echo iteration 5",
         r"step (?P<step>\d+)",
-        r"the program ended well and printed no line that 'step (?P<step>\\d+)' would match; correct the study's "
+        r"the program ended well and printed no line that 'step (?P<step>\d+)' would match; correct the study's "
         "`report`",
     ),
     "matches no number": (

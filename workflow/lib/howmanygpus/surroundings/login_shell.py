@@ -9,8 +9,11 @@ from pathlib import Path
 
 REACHED = "howmanygpus: the command begins"
 """The line that a command prints first."""
-ANNOUNCE = f"printf '\\n%s\\n' '{REACHED}'\n"
-"""Command of a shell that prints it, also if the profile has left a line open."""
+ANNOUNCE = f"printf '\\n%s\\n' '{REACHED}'; "
+"""Begin of a shell's command that prints it, also if the profile has left a line open.
+
+It adds no line, so that the shell names the line of the command in its errors.
+"""
 PROFILES = (".bash_profile", ".bash_login", ".profile")
 """A login shell of bash reads the first of these in the home folder, after /etc/profile (bash(1))."""
 

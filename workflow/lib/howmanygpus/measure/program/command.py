@@ -41,7 +41,7 @@ def fill_command(spec: ProgramSpec, environment: Mapping[str, str]) -> str:
     return spec.program["command"].format_map(values)
 
 
-STRICT = "set -eo pipefail\n"
+STRICT = "set -eo pipefail; "
 """A program that fails ends the command, and gives it its exit status, also before `| tee log` and `; echo done`."""
 
 

@@ -31,7 +31,7 @@ from howmanygpus.measure.launch.rank_process import RANK_VARIABLES, read_place
 from howmanygpus.measure.loop.clocks import ClockFaults, PhaseTimer, read_second_clock
 from howmanygpus.measure.program.command import build_shell, fill_command
 from howmanygpus.measure.program.ending import Ending
-from howmanygpus.measure.program.reports import LINE_END, REPORT_VARIABLE
+from howmanygpus.measure.program.reports import LINE_END, REPORT_VARIABLE, TERMINAL
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.measure.program.watching import POLL_S, Watcher
 from howmanygpus.measure.records import AttemptFolder
@@ -65,17 +65,29 @@ def build_environment(spec: ProgramSpec, rank: int, local_rank: int, report: Pat
     return environment
 
 
-def read_lines(stream: IO[bytes]) -> Iterator[str]:
+def read_lines(stream: IO[bytes]) -> Iterator[tuple[str, float]]:
     """Yield the lines of a stream, without empty ones, as soon as they end: also where a progress bar moves back.
 
-    Python's own text streams keep a carriage return until they know whether a line feed follows.
+    With each comes when the last of its text arrived, by time.monotonic(). A bar that begins with a carriage return,
+    such as tqdm's, is ended by its next drawing only. Python's own text streams keep a carriage return until they know
+    whether a line feed follows.
     """
-    decoder, rest = codecs.getincrementaldecoder("utf-8")("replace"), ""
+    decoder, rest, arrived = codecs.getincrementaldecoder("utf-8")("replace"), "", 0.0
     while chunk := os.read(stream.fileno(), 65536):
+        now, begun = time.monotonic(), len(rest)
         *lines, rest = LINE_END.split(rest + decoder.decode(chunk))
-        yield from filter(str.strip, lines)
+        for line in lines:
+            arrived, begun = now if _has_text(line[begun:]) else arrived, 0
+            if line.strip():
+                yield line, arrived
+        arrived = now if _has_text(rest[begun:]) else arrived
     if rest.strip():
-        yield rest
+        yield rest, arrived
+
+
+def _has_text(part: str) -> bool:
+    """Return whether a terminal would show something of a part of a line."""
+    return bool(TERMINAL.sub("", part).strip())
 
 
 def run_program(command: list[str], environment: dict[str, str], watcher: Watcher | None) -> tuple[int, Ending, float]:
@@ -96,7 +108,7 @@ def run_program(command: list[str], environment: dict[str, str], watcher: Watche
     ending, hide = Ending(), make_hiding(environment)
 
     def pass_on() -> None:
-        for said in read_lines(output):
+        for said, arrived in read_lines(output):
             if said == REACHED:
                 ending.has_begun = True
                 continue
@@ -104,7 +116,7 @@ def run_program(command: list[str], environment: dict[str, str], watcher: Watche
             with suppress(OSError):  # on a full disk; the program must not wait to write more
                 print(line, flush=True)
             if watcher:
-                watcher.handle_output_line(said)
+                watcher.handle_output_line(said, arrived)
             ending.add(line, watcher.num_reports if watcher else 0)
 
     reader = threading.Thread(target=pass_on, name="output", daemon=True)

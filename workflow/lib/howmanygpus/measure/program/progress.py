@@ -6,8 +6,9 @@ Each report of a step ends a window that began with the report before. The first
 window `compile`, and those up to warmup_steps are `warmup`. A report of a metric ends an evaluation, which began with
 the last report of a step. The window after it is measured only if the metric's report repeats that step. Otherwise it
 is unknown how much of the time was training; the window is then `unclear` and counts in no rate. So is a window during
-which a clock was set. A report that repeats the last step is no report, because progress bars draw a step again. A
-report with an epoch alone names the epoch of the reports of steps after it.
+which a clock was set. Step 0 of a later epoch ends the time between two epochs, which counts as evaluation. A report
+that repeats the last step is no report, because progress bars draw a step again. A report with an epoch alone names the
+epoch of the reports of steps after it. The first epoch is 1, also of a program that counts its epochs from 0.
 """
 
 import math
@@ -36,6 +37,7 @@ class Progress:
         self._has_first = False
         self._epoch: int | None = None
         self._named_epoch: int | None = None
+        self._is_epoch_0_trained = False
         self._announced_steps: int | None = None
         self._last_num_steps = 0
         """Last step that the output announces, and the number of steps between the last two reports."""
@@ -55,6 +57,10 @@ class Progress:
             report = replace(report, epoch=self._named_epoch)
         elif report.step is None and not report.metric:
             self._named_epoch = report.epoch
+        if report.epoch is not None:
+            # Before any step, epoch 0 is that of an evaluation of the untrained model.
+            self._is_epoch_0_trained |= report.epoch == 0 and bool(report.step or self.steps)
+            report = replace(report, epoch=report.epoch + self._is_epoch_0_trained)
         report = self._count_on(report)
         is_step = report.step is not None and not report.metric
         if is_step:
@@ -80,6 +86,9 @@ class Progress:
             self._steps_before = self.steps
             is_anew = report.samples is not None and report.samples <= self.samples - self._samples_before
             self._samples_before = self.samples if is_anew else self._samples_before
+            if report.step == 0:
+                self.clocks.eval_s += report.time - self._last_time
+                self._last_time, self._is_clean = report.time, True
         if not report.metric:
             self._epoch = report.epoch
         if report.announced is not None:
@@ -112,7 +121,10 @@ class Progress:
     def _explain_lower(self, step: int) -> str:
         """Say what to do about a step that is lower than the last one."""
         if step - self._steps_before <= 1:
-            return "report steps done since the start, or the epoch with each step that is counted anew in it"
+            return (
+                "report steps done since the start, or the epoch with each step that is counted anew in it, and keep "
+                "an expression for steps from matching the bar of an evaluation"
+            )
         return (
             "if several processes print their steps, let the first alone do so (torchrun --local-ranks-filter 0), or "
             "put its prefix into the expression; otherwise report steps done since the start"

@@ -57,11 +57,12 @@ class ReportError(ValueError):
 class Report:
     """One report. samples: of all devices since the start. metric: values by name. time: seconds since 1970.
 
-    announced: the last step that the line of the report announces. has_time: whether the program gave the time.
-    is_clear: whether no clock was set since the report before.
+    line: what it was read from. announced: the last step that the line announces. has_time: whether the program gave
+    the time. is_clear: whether no clock was set since the report before.
     """
 
     time: float
+    line: str = ""
     has_time: bool = False
     is_clear: bool = True
     step: int | None = None
@@ -96,7 +97,7 @@ def parse_json(line: str, arrived: float) -> Report:
 def match_output(patterns: Iterable[re.Pattern], line: str, arrived: float) -> list[Report]:
     """Return a report for each expression that matches a line of output, as a terminal would show it.
 
-    Raises ReportError if an expression takes only a part of a number.
+    Raises ReportError if an expression takes only a part of a number, or a count in per cent.
     """
     line = TERMINAL.sub("", line)
     return [_read_match(match, line, arrived) for pattern in patterns if (match := pattern.search(line))]
@@ -105,8 +106,13 @@ def match_output(patterns: Iterable[re.Pattern], line: str, arrived: float) -> l
 def _read_match(match: re.Match, line: str, arrived: float) -> Report:
     for name, value in match.groupdict().items():
         if value and (rest := _find_cut(match, name, line)):
-            problem = f"has the {name} {value}{rest}, of which {match.re.pattern!r} takes {value} alone"
+            problem = f"has the {name} {value}{rest}, of which '{match.re.pattern}' takes {value} alone"
             raise ReportError(f"the line {line.strip()!r} {problem}; write (?P<{name}>{NUMBER_FORM})")
+        if value and NUMBERS.get(name) is int and line.startswith("%", match.end(name)):
+            remedy = "let the expression go on to the number behind it, as in 5/10"
+            raise ReportError(
+                f"the line {line.strip()!r} has the {name} {value}% in per cent, which is no count; {remedy}"
+            )
     report = _build(sort_groups(match.groupdict()), line.strip(), arrived)
     if report.step is not None and (found := ANNOUNCED.match(line, match.end("step"))):
         return replace(report, announced=int(found["total"]))
@@ -145,7 +151,7 @@ def sort_groups(groups: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build(values: dict, line: str, arrived: float) -> Report:
-    read: dict[str, Any] = {"time": arrived, "has_time": "time" in values}
+    read: dict[str, Any] = {"line": line, "time": arrived, "has_time": "time" in values}
     try:
         read |= {name: _convert(kind, values[name]) for name, kind in NUMBERS.items() if name in values}
         read["metric"] = dict(_read_metric(str(name), value) for name, value in dict(values.get("metric", {})).items())

@@ -54,11 +54,14 @@ class Watcher:
         """Return a time of the monotonic clock as seconds since 1970, by the host's clock when this object was made."""
         return self._epoch + monotonic_s
 
-    def handle_output_line(self, line: str) -> None:
-        """Take a line of the program's output, which counts if the study has regular expressions."""
+    def handle_output_line(self, line: str, arrived_s: float) -> None:
+        """Take a line of the program's output, which counts if the study has regular expressions.
+
+        arrived_s: when its text arrived, by time.monotonic().
+        """
         if self._patterns and not self.ended.is_set():
             try:
-                arrived = self.convert_to_wall_time(time.monotonic())
+                arrived = self.convert_to_wall_time(arrived_s)
                 self._add(self._match(line, arrived), arrived)
             except Exception as error:  # without this thread, the program would wait to write more
                 self._fail(error)
@@ -71,7 +74,7 @@ class Watcher:
                 yield from found
             elif number := find_unusual(line, self._last_matched.get(pattern, "")):
                 problem = (
-                    f"is not matched by {pattern.pattern!r}, which matched others of this form, because of {number}"
+                    f"is not matched by '{pattern.pattern}', which matched others of this form, because of {number}"
                 )
                 raise ReportError(f"the line {line.strip()!r} {problem}; write numbers as {NUMBER_FORM}")
 
@@ -122,7 +125,7 @@ class Watcher:
         if self.num_reports and not silent:
             return "reported no step above 0; report the steps done so far, see docs/program.md"
         if self._patterns:
-            expressions = ", ".join(repr(each.pattern) for each in silent or self._patterns)
+            expressions = ", ".join(f"'{each.pattern}'" for each in silent or self._patterns)
             return f"printed no line that {expressions} would match; correct the study's `report`{self._on_which_node}"
         place = f"the file that ${REPORT_VARIABLE} names"
         return f"wrote no report to {place}; see docs/program.md for how it reports{self._on_which_node}"
@@ -141,7 +144,10 @@ class Watcher:
         if report.time > arrived + CLOCKS_APART_S:
             problem = f"a report has the time {report.time}, which has not come yet"
             raise ReportError(f"{problem}; give seconds since 1970, or leave the time out")
-        self.progress.add(report)
+        try:
+            self.progress.add(report)
+        except ReportError as error:
+            raise ReportError(f"{error}; the report is {report.line!r}") from None
         if self.progress.status:
             self.ended.set()
         elif self._others and not self._measures and self.progress.is_past_warmup:

@@ -220,6 +220,10 @@ def warn_about_report(place: str, program: dict, metric: str) -> list[str]:
 NUMBERS = {"loss": ("0.25", "-0.12", "2.0e-05", "nan", "inf")}
 """Forms of a number that programs print, which the group of a number must take."""
 METRICS = ("0.25", "2.0e-05")
+STARTS_PROCESSES = re.compile(
+    r"(?<![\w.-])(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate launch|deepspeed|horovodrun)(?![\w./-])"
+)
+"""Launchers that start a process for each device."""
 
 
 def warn_about_numbers(place: str, program: dict) -> list[str]:
@@ -243,6 +247,15 @@ def extract_group(text: str, name: str) -> str:
         with suppress(re.error):
             return re.compile(text[begin:end]).pattern
     return ""
+
+
+def warn_about_launcher(place: str, program: dict) -> list[str]:
+    """Return a message if each of several processes would start as many of its own."""
+    found = STARTS_PROCESSES.search(program["command"])
+    if not found or program["start"] not in ("per_device", "mpirun"):
+        return []
+    problem = f"with start: {program['start']}, each process starts {found[0]}, which starts processes of its own"
+    return [f"{place}.command: {problem}; write start: once or per_node, or leave {found[0]} out"]
 
 
 def warn_about_ranks(place: str, program: dict, num_nodes: int) -> list[str]:

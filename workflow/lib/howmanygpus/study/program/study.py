@@ -26,6 +26,7 @@ from howmanygpus.study.program.checks import (
     check_report,
     check_surroundings,
     warn_about_files,
+    warn_about_launcher,
     warn_about_numbers,
     warn_about_programs,
     warn_about_ranks,
@@ -215,5 +216,5 @@ def doubt_program(study: ProgramStudy) -> list[str]:
     doubts = [*warn_about_files(place, study.program, study.files), *warn_about_programs(place, study.program)]
     num_nodes = max((study.machine.count_nodes(run) for run in study.runs if not run.unsupported), default=1)
     doubts += warn_about_ranks(place, study.program, num_nodes)
-    doubts += warn_about_numbers(place, study.program)
+    doubts += [*warn_about_launcher(place, study.program), *warn_about_numbers(place, study.program)]
     return [*doubts, *warn_about_report(place, study.program, study.config["quality"]["metric"])]
