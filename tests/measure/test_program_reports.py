@@ -202,6 +202,15 @@ def read_ending(*lines: str, reports: tuple[int, ...] = ()) -> Ending:
     return ending
 
 
+def test_a_module_that_is_unknown_is_the_reason_unless_an_exception_follows():
+    lmod = ("Lmod has detected the following error: The following module(s) are unknown:", '"cuda/12.4"', "#%Module")
+    assert says(read_ending(*lmod).describe(1).splitlines()[-1], 'module(s) are unknown: "cuda/12.4"')
+    assert read_ending(*lmod, "ValueError: no").describe(1).endswith("ValueError: no")
+    assert (
+        "'cuda'" in read_ending("ERROR: Unable to locate a modulefile for 'cuda'", "end").describe(1).splitlines()[-1]
+    )
+
+
 def test_the_end_of_the_output_says_how_a_program_failed():
     said = read_ending("Traceback", "ValueError: no").describe(1)
     assert says(said.splitlines()[-1], "exit status 1", "ValueError: no")

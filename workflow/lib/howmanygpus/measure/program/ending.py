@@ -11,6 +11,8 @@ PREFIX = r"^\W*(?:\[[^\]]*\](?:<std(?:err|out)>)?:?\s*)*"
 """What launchers put before a line of a process, such as [rank3]: or [1,0]<stderr>:."""
 EXCEPTION = re.compile(PREFIX + r"(?P<words>(?:\w+\.)*\w*(?:Error|Exception)(?::.*)?)$")
 """Last line of a traceback of Python."""
+MODULE = re.compile(r"Lmod has detected the following error:.*|ERROR: Unable to locate a modulefile.*")
+"""First line of the errors of Lmod and of Environment Modules; Lmod's may go on in the next line."""
 CHAINED = re.compile("The above exception was the direct cause of|During handling of the above exception")
 CONSEQUENCE = re.compile(
     r"ChildFailedError|DistBackendError|DistNetworkError|DistStoreError|HorovodInternalError|CalledProcessError"
@@ -41,7 +43,11 @@ class Ending:
 
     def add(self, line: str, num_reports: int) -> None:
         """Take a line. num_reports: reports that were read so far."""
+        if MODULE.match(self.exception) and self.exception.endswith(":"):
+            self.exception += f" {line.strip()}"
         self.last.append(line)
+        if (module := MODULE.search(line)) and not self.exception:
+            self.exception = module[0].strip()
         if self.memory and num_reports - self._reports_before >= SURVIVED:
             self.memory = ""
         if names_exhausted_memory(line):
