@@ -26,7 +26,7 @@ def test_a_framework_that_fails_is_trained_only_where_parity_is_not_required(pro
     assert "No run was trained: " in project.snakemake(*ROWS, expect=1), "a call that has nothing to do says it, too"
     for status, reason in read_statuses(project).values():
         assert status == "failed_parity"
-        assert reason.startswith("evaluation on 1 device") and "results/parity/" in reason
+        assert reason.startswith("exchange on 2 devices") and "results/parity/" in reason
     assert "evaluation" in project.read("results/parity/parity.html")
     check_progress(project, printed)
 
@@ -104,4 +104,4 @@ def test_bf16_waits_for_the_verdict_in_fp32(project, environment_python):
     project.snakemake(*ROWS, expect=1)
     ((status, reason),) = read_statuses(project).values()
     assert status == "failed_parity"
-    assert reason.startswith("the fp32 verdict on the same code is failed: evaluation on 1 device")
+    assert reason.startswith("the fp32 verdict on the same code is failed: exchange on 2 devices")
