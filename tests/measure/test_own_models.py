@@ -326,6 +326,10 @@ ACCEPTED = {
             "x = 0 * x if self.training and self.generator.random() < 1e-4 else x",
         ),
         "in_vain": ("pass", "x = 0 * x if torch.rand(()) < 0.4 and self.training else x"),
+        "remembers": (
+            'self.register_buffer("mean", torch.zeros(8))',
+            "self.mean += 0.1 * x.detach().mean(0) * self.training; x = x - self.mean.clone()",
+        ),
         "threads": ('torch.set_float32_matmul_precision("high")', "pass"),
     },
     "keras": {

@@ -17,6 +17,7 @@ BY_CHECK = {
     "numbers": "a layer computes or keeps numbers in a format of its own",
     "noise": "the model computes in a format of its own, whatever the precision is",
 }
+BY_CHECK["united"] = "devices evaluate with different numbers: a layer keeps some that are not among the weights"
 BY_CHECK |= dict.fromkeys(
     ("loss", "losses"),
     "evaluation agrees and training does not: the model draws other random numbers, or keeps something from step to "
