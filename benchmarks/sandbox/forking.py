@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 IMPORTED_LATE = ("jsonschema", "packaging.specifiers", "pynvml", "smart_open")
@@ -39,9 +40,14 @@ def start_anew() -> None:
 def run_snakemake(arguments: list[str], cwd: Path, env: dict[str, str], output: Path, timeout_s: float) -> int:
     """Run STARTED_BY_USERS with `arguments`, print to the file `output`, and return the exit status.
 
-    As in subprocess, the status is negative if a signal ended the call. After `timeout_s` that is SIGALRM.
+    As in subprocess, the status is negative if a signal ended the call. After `timeout_s` that is SIGALRM. A parent
+    that something has ended since the last call is replaced, with a warning that names its status.
     """
     parent = _parent()
+    if (status := parent.poll()) is not None:
+        warnings.warn(f"the parent of the forks, process {parent.pid}, had ended with status {status}", stacklevel=1)
+        start_anew()
+        parent = _parent()
     call = {"arguments": arguments, "cwd": str(cwd), "env": env, "output": str(output), "timeout_s": timeout_s}
     print(json.dumps(call), file=parent.stdin, flush=True)
     return json.loads(parent.stdout.readline())
