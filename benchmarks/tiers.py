@@ -24,10 +24,10 @@ from preparing import prepare, resolve_python
 from reporting import ROOT, write_benchmark
 
 # isort: split
+from howmanygpus.base.environment import build_surroundings
 from howmanygpus.measure.host.processes import list_cores
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report.tables.runs import describe_timing
-from howmanygpus.surroundings.environment import build_surroundings
 
 WARMUP_STEPS = 10
 LAYOUTS = ("pytorch_ddp:1", "pytorch_ddp:2", "keras_mirrored:1")

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from howmanygpus.base.environment import resolve_cache
 from howmanygpus.files import hold_lock
 from howmanygpus.study.invalidation import syntax
 from howmanygpus.study.invalidation.pins import hash_pins
-from howmanygpus.surroundings.environment import resolve_cache
 from project import ROOT
 
 NUM_VERSIONS = 3
@@ -27,7 +27,7 @@ CODE = {
     LIBRARY: (
         "files.py",
         "settings.py",
-        "surroundings/**/*.py",
+        "base/**/*.py",
         "measure/**/*.py",
         "prepare/**/*.py",
         "registry.py",

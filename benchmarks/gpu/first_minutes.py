@@ -32,7 +32,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "workflow" / "lib")]
 
 from expert import WAYS  # noqa: E402
 
-from howmanygpus.surroundings.sessions import explain_end, run_until  # noqa: E402
+from howmanygpus_tools.sessions import explain_end, run_until  # noqa: E402
 
 FOLDER = Path("results/first_minutes")
 CONFIG, OWN_CONFIG = Path("benchmarks/gpu/first_minutes.yaml"), FOLDER / "config.json"
@@ -45,7 +45,7 @@ ARCHIVED = [Path("results") / name for name in ("runs", "attempts", "logs", "che
 NOT_ARCHIVED = (".npy", ".npz", ".safetensors")
 """Arrays and weights, which are large."""
 RESERVED_S = 45.0
-"""Seconds at the end in which the last part is stopped (surroundings/sessions.py) and everything is saved."""
+"""Seconds at the end in which the last part is stopped (howmanygpus_tools/sessions.py) and everything is saved."""
 ENDING_S = 35.0
 """Seconds in which check-gpu stops what it does and writes its page."""
 MIN_TIME_S = 10.0

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gate.faults import NONE
+from howmanygpus.base.environment import KEEP
 from howmanygpus.files import sha256_of_file
 from howmanygpus.gate.judge import Comparison, judge
 from howmanygpus.gate.task import WEIGHTS
@@ -17,7 +18,6 @@ from howmanygpus.settings import list_defaults
 from howmanygpus.study.gate_cells import TrainingPath, list_gated_defaults
 from howmanygpus.study.invalidation.pins import hash_pins
 from howmanygpus.study.networks import name_network
-from howmanygpus.surroundings.environment import KEEP
 from kept import hash_code, keep
 
 SHAPE, NUM_CLASSES = ("8", "8", "1"), "10"
@@ -33,7 +33,7 @@ DEVICES = ["--devices", "1", "2", "3"]
 DEFAULTS = ["--defaults", json.dumps(list_gated_defaults())]
 CODE = (
     "howmanygpus/files.py",
-    "howmanygpus/surroundings/**/*.py",
+    "howmanygpus/base/**/*.py",
     "howmanygpus/measure/**/*.py",
     "howmanygpus/gate/**/*.py",
 )

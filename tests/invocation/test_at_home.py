@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
+from howmanygpus.base.version import VERSION
 from howmanygpus.clone import name_script
-from howmanygpus.surroundings.version import VERSION
 from project import ROOT
 
 

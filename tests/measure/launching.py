@@ -11,14 +11,14 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from environments import run_script
+from howmanygpus.base.environment import KEEP
 from howmanygpus.files import sha256_of_file
+from howmanygpus.measure.around.schema import read_record
 from howmanygpus.measure.input import writing
 from howmanygpus.measure.input.prepared import open_data
 from howmanygpus.measure.models.initialization import draw_weights
-from howmanygpus.measure.schema import read_record
 from howmanygpus.measure.spec import RANDOM_INPUTS, RunSpec
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.surroundings.environment import KEEP
 from project import ROOT
 from specs import make_data, make_spec
 

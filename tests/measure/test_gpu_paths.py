@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.surroundings.shown import SHOWN
+from howmanygpus.base.shown import SHOWN
 from messages import says
 from project import ROOT
 

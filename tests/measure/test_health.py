@@ -9,8 +9,8 @@ import psutil
 import pynvml
 import pytest
 
-from howmanygpus.measure.host import health
-from howmanygpus.measure.host.health import read_gpu, read_health, read_host
+from howmanygpus.measure.around import health
+from howmanygpus.measure.around.health import read_gpu, read_health, read_host
 from howmanygpus.report.health import judge_state
 from messages import says
 from nvml import FakeGpu, FakeNvml

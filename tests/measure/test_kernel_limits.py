@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from howmanygpus.measure.host import limits
 from howmanygpus.measure.host.processes import list_cores
-from howmanygpus.surroundings import limits
 
 GIB = 2**30
 V2 = "30 23 0:26 {root} {mounted} rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"

@@ -12,9 +12,10 @@ from types import SimpleNamespace
 import pytest
 
 from hanging import HANG_S
+from howmanygpus.base.version import VERSION
 from howmanygpus.config.errors import check_schema
 from howmanygpus.config.schema import read_schema
-from howmanygpus.measure.host import health
+from howmanygpus.measure.around import health
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.launch import launch
 from howmanygpus.measure.launch.environment import build_environment
@@ -23,7 +24,6 @@ from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.spec import INDEPENDENT
 from howmanygpus.site.jobs.attempts import create_attempt, list_launch_options, read_verdict
 from howmanygpus.site.jobs.endings import explain_crash
-from howmanygpus.surroundings.version import VERSION
 from messages import says
 from records import make_run
 from specs import make_spec

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from howmanygpus.measure.host import libraries, variables
+from howmanygpus.base import variables
+from howmanygpus.measure.host import libraries
 from shells import PASSWORD, PLANTED, TOKENS
 
 

@@ -15,13 +15,12 @@ import pytest
 
 from ending import kill_those_left
 from hanging import HANG_S
-from howmanygpus.measure import reference_kernel
+from howmanygpus.measure.around import reference, reference_kernel
+from howmanygpus.measure.around.reference import KernelError, ReferencePlan, find_rates
+from howmanygpus.measure.around.reference_kernel import DeviceUnderTest, find_chunk, measure_devices, time_repeats
+from howmanygpus.measure.around.schema import check_record
 from howmanygpus.measure.host.placement import Placement
-from howmanygpus.measure.launch import reference
-from howmanygpus.measure.launch.reference import KernelError, ReferencePlan, find_rates
 from howmanygpus.measure.records import AttemptFolder
-from howmanygpus.measure.reference_kernel import DeviceUnderTest, find_chunk, measure_devices, time_repeats
-from howmanygpus.measure.schema import check_record
 from howmanygpus.site.reference import plan_reference
 from measure.launching import write_attempt
 from messages import says
@@ -39,7 +38,15 @@ def short(monkeypatch):
 
 def test_the_program_measures_the_cores_that_runs_get(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
-    command = [sys.executable, "-m", "howmanygpus.measure.reference_kernel", "--kind", "cpu", "--folder", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "howmanygpus.measure.around.reference_kernel",
+        "--kind",
+        "cpu",
+        "--folder",
+        str(tmp_path),
+    ]
     subprocess.run([*command, "--cores-per-device", "1", "--num-devices", "2"], env=environment, check=True)
     record = json.loads((tmp_path / f"{os.uname().nodename}.json").read_text())
     assert [device["device"] for device in record["devices"]] == [
@@ -107,8 +114,8 @@ def test_a_short_disturbance_does_not_change_the_rate(monkeypatch):
 ON_STAND_INS = """
 import json, os
 import torch
-from howmanygpus.measure import reference_kernel
-from howmanygpus.measure.reference_kernel import DeviceUnderTest, measure_devices
+from howmanygpus.measure.around import reference_kernel
+from howmanygpus.measure.around.reference_kernel import DeviceUnderTest, measure_devices
 
 real = torch.device
 torch.device = lambda kind, number: real("cpu")
@@ -302,7 +309,7 @@ def test_a_kernel_that_hangs_is_ended(tmp_path, monkeypatch):
 
 def test_a_kernel_ends_itself_if_nobody_ends_it(tmp_path):
     """That is a step of SLURM whose srun was killed."""
-    hang = "import time; from howmanygpus.measure import reference_kernel as kernel; kernel.PATIENCE_S = 1; "
+    hang = "import time; from howmanygpus.measure.around import reference_kernel as kernel; kernel.PATIENCE_S = 1; "
     hang += "kernel.measure_devices = lambda *devices: time.sleep(60); kernel.main()"
     options = ["--kind", "cpu", "--cores-per-device", "1", "--num-devices", "1", "--folder", str(tmp_path)]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from howmanygpus.measure.around.schema import RecordError, check_record, read_definitions, read_record, write_record
 from howmanygpus.measure.launch.launch import RunModule, publish, write_end
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.measure.records import AttemptFolder
-from howmanygpus.measure.schema import RecordError, check_record, read_definitions, read_record, write_record
 from howmanygpus.measure.spec import RunSpec
 from howmanygpus.report.outcomes import read_outcomes
 from howmanygpus.settings import SETTINGS

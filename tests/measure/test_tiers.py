@@ -5,10 +5,10 @@ import re
 
 import pytest
 
+from howmanygpus.base.environment import LEFT_OUT
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.launch.environment import build_environment
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.surroundings.environment import LEFT_OUT
 from project import ROOT
 from specs import make_spec
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from hanging import HANG_S
-from howmanygpus.measure.host.stderr_log import tee_stderr
+from howmanygpus.base.stderr_log import tee_stderr
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.site.jobs.completing import TERMINATED
 from howmanygpus.site.jobs.endings import explain_crashes, read_crash
@@ -124,7 +124,7 @@ def test_stderr_is_passed_on_even_if_it_cannot_be_stored(tmp_path, capfd):
 
 def test_stderr_is_kept_in_a_locale_without_its_characters(tmp_path):
     """The words of other programs need not be in the locale's encoding. An error would leave the writers blocked."""
-    keep = "import pathlib, sys; from howmanygpus.measure.host.stderr_log import tee_stderr as keep; "
+    keep = "import pathlib, sys; from howmanygpus.base.stderr_log import tee_stderr as keep; "
     keep += f"keep(sys.stdin.buffer, pathlib.Path({str(tmp_path / 'said.txt')!r})).join()"
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     environment = os.environ | ascii_only | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}

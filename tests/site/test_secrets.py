@@ -2,10 +2,10 @@
 
 import pytest
 
+from howmanygpus.base.secrets import hide_everywhere, hide_in_addresses
 from howmanygpus.prepare.acquire.acquisition import Download
 from howmanygpus.prepare.acquire.downloading import AcquisitionError, fetch
 from howmanygpus.report.outcomes import list_changes
-from howmanygpus.surroundings.secrets import hide_everywhere, hide_in_addresses
 
 
 @pytest.mark.parametrize(

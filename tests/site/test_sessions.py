@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from howmanygpus.surroundings.sessions import defer_interrupts, explain_end, run_until
+from howmanygpus_tools.sessions import defer_interrupts, explain_end, run_until
 
 PROGRAM = """
 import os, pathlib, signal, subprocess

@@ -4,10 +4,7 @@ import os
 
 import pytest
 
-from howmanygpus.measure.host.placement import Placement
-from howmanygpus.measure.launch.environment import build_environment
-from howmanygpus.measure.program.spec import ProgramSpec
-from howmanygpus.surroundings.environment import (
+from howmanygpus.base.environment import (
     KEEP,
     LEFT_OUT,
     OF_SNAKEMAKE,
@@ -15,6 +12,9 @@ from howmanygpus.surroundings.environment import (
     build_surroundings,
     build_unmeasured,
 )
+from howmanygpus.measure.host.placement import Placement
+from howmanygpus.measure.launch.environment import build_environment
+from howmanygpus.measure.program.spec import ProgramSpec
 from shells import RUBBISH, TOKENS
 from specs import make_spec
 

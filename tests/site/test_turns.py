@@ -14,11 +14,11 @@ from types import SimpleNamespace
 import pytest
 
 from calling import work_without_calls
+from howmanygpus.base import machine_lock
+from howmanygpus.base.machine_lock import HELD, take_turn
+from howmanygpus.base.messages import VARIABLE
 from howmanygpus.invocation import run_results
 from howmanygpus.invocation.run_results import sum_device_hours
-from howmanygpus.measure.host import machine_lock
-from howmanygpus.measure.host.machine_lock import HELD, take_turn
-from howmanygpus.measure.host.messages import VARIABLE
 from howmanygpus.report.accounting import account
 from howmanygpus.report.tables.jobs import count_hours, tabulate
 from howmanygpus.site.jobs import ledger
@@ -35,7 +35,7 @@ WAIT_S, HOLD_S, LONGEST_S = 1.5, 0.5, 30.0
 HOLDER = """
 import sys, time
 from pathlib import Path
-from howmanygpus.measure.host import machine_lock
+from howmanygpus.base import machine_lock
 
 exec(sys.argv[3])
 with machine_lock.take_turn(Path(sys.argv[1]), "results/runs/theirs"):

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from hanging import HANG_S
-from howmanygpus.surroundings.version import VERSION
+from howmanygpus.base.version import VERSION
 from project import ODD_FOLDER, Project, study
 
 SUMMARY = re.compile(r"^  (\w+(?: \w+)*) {2,}\d", re.MULTILINE)

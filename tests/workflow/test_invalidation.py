@@ -75,7 +75,7 @@ def test_editing_comments_and_docstrings_reruns_nothing(copy, path):
 def test_editing_what_is_not_executed_while_a_run_is_measured_reruns_none(copy):
     """Also not the gate, whose verdict names a crash by the same code."""
     explaining = [f"measure/launch/{name}" for name in ("endings", "settling", "calls", "attempts")]
-    for name in (*explaining, "site/slurm", "surroundings/secrets", "surroundings/environment", "measure/schema"):
+    for name in (*explaining, "site/slurm", "base/secrets", "base/environment", "measure/around/schema"):
         copy.edit(f"workflow/lib/howmanygpus/{name}.py", CONSTANT)
     assert copy.planned_runs() == [] and "leave_unchecked" not in copy.planned()
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from hanging import HANG_S
-from howmanygpus.measure.schema import read_record
+from howmanygpus.measure.around.schema import read_record
 from howmanygpus.report.telemetry import read_telemetry
 from howmanygpus.site.jobs.completing import complete_attempts
 from measure.launching import write_inputs

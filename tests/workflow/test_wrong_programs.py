@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from hanging import HANG_S
-from howmanygpus.measure.schema import read_record
+from howmanygpus.measure.around.schema import read_record
 from howmanygpus.site.jobs.completing import complete_attempts
 from howmanygpus.study.program.study import complete_program_spec
 from howmanygpus.study.runs import Run

@@ -23,6 +23,7 @@ import psutil
 import yaml
 from snakemake.utils import update_config
 
+from howmanygpus.base.environment import build_surroundings
 from howmanygpus.config.errors import ConfigError, refuse, refuse_choice
 from howmanygpus.files import read_each, write_text_atomic
 from howmanygpus.gate.variants import describe_variant
@@ -51,8 +52,7 @@ from howmanygpus.study.check_gpu import (
 )
 from howmanygpus.study.invalidation.pins import use_existing
 from howmanygpus.study.plan import Plan
-from howmanygpus.surroundings.environment import build_surroundings
-from howmanygpus.surroundings.sessions import explain_end, run_until
+from howmanygpus_tools.sessions import explain_end, run_until
 
 CONFIG, FOLDER, PAGE = Path("config/check_gpu.yaml"), Path("results/check_gpu"), Path("results/check_gpu.md")
 MACHINE, CHANGES = FOLDER / "machine.yaml", FOLDER / "config.yaml"

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from howmanygpus.measure.schema import RecordError
+from howmanygpus.measure.around.schema import RecordError
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.published import PublishedError
 from howmanygpus.report.tables import describe_table, load_table

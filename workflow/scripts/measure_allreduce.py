@@ -9,11 +9,11 @@ from pathlib import Path
 
 from safetensors.numpy import load_file
 
+from howmanygpus.base.environment import build_surroundings
 from howmanygpus.files import write_json_atomic
 from howmanygpus.prepare.weights import count_gradient_bytes
 from howmanygpus.site.environments.find import resolve_python
 from howmanygpus.site.jobs.ledger import ALLREDUCE, is_packed, list_nodes, recorded, share_equally
-from howmanygpus.surroundings.environment import build_surroundings
 
 
 def main() -> None:

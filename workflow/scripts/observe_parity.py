@@ -8,13 +8,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from howmanygpus.base.environment import build_unmeasured
 from howmanygpus.files import atomic_folder, write_json_atomic
 from howmanygpus.gate.observe import CRASHES
 from howmanygpus.site.environments.find import resolve_python
 from howmanygpus.site.jobs.endings import explain_crashes
 from howmanygpus.site.jobs.ledger import GATE, is_packed, recorded, share_by_seconds
 from howmanygpus.site.node_check import find_refusal
-from howmanygpus.surroundings.environment import build_unmeasured
 
 
 class CrashError(Exception):

@@ -8,9 +8,9 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from howmanygpus.base.environment import build_surroundings
 from howmanygpus.prepare.listing import read_task
 from howmanygpus.prepare.shards import prepare_shard
-from howmanygpus.surroundings.environment import build_surroundings
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt, from glibc's malloc.h."""

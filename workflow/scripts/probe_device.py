@@ -11,10 +11,10 @@ import os
 import sys
 from pathlib import Path
 
+from howmanygpus.base.environment import build_surroundings, parse_variable_names
 from howmanygpus.files import write_json_atomic
 from howmanygpus.site.jobs.ledger import PROBE, recorded, share_equally
 from howmanygpus.site.node_check import inspect_node, judge
-from howmanygpus.surroundings.environment import build_surroundings, parse_variable_names
 
 
 def main() -> None:

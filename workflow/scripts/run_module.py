@@ -4,8 +4,8 @@ import argparse
 import os
 from pathlib import Path
 
+from howmanygpus.base.environment import build_unmeasured
 from howmanygpus.site.environments.find import resolve_python
-from howmanygpus.surroundings.environment import build_unmeasured
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from howmanygpus.files import write_json_atomic
+from howmanygpus.measure.host.limits import read_memory_bytes
 from howmanygpus.measure.largest import bisecting, tries
 from howmanygpus.measure.largest.bisecting import NextTry, SearchError, SearchResult
 from howmanygpus.measure.largest.try_log import TryLog
@@ -25,7 +26,6 @@ from howmanygpus.site.jobs.endings import explain_crash
 from howmanygpus.site.jobs.ledger import is_packed, recorded, share_equally
 from howmanygpus.site.retrying import STARTED
 from howmanygpus.study.largest.search import FAILED, GAVE_UP, REFUSED, STUDY, complete_try, read_found
-from howmanygpus.surroundings.limits import read_memory_bytes
 
 
 def do_try(arguments: argparse.Namespace, step: NextTry, deadline: float) -> dict:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
+from howmanygpus.base.environment import build_surroundings, parse_variable_names
 from howmanygpus.measure.host.processes import die_with_parent
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.spec import MODEL_PATH_KEYS
@@ -30,7 +31,6 @@ from howmanygpus.site.jobs.ledger import RUN, SIZE, is_packed, start_record
 from howmanygpus.site.reference import plan_reference
 from howmanygpus.site.retrying import sum_used_min
 from howmanygpus.study.runs import Run, complete_spec
-from howmanygpus.surroundings.environment import build_surroundings, parse_variable_names
 
 PARENT = os.getppid()
 """Process that started this one."""

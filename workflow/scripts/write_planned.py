@@ -4,8 +4,8 @@ import argparse
 import json
 from pathlib import Path
 
+from howmanygpus.base.secrets import hide_everywhere
 from howmanygpus.files import write_json_atomic
-from howmanygpus.surroundings.secrets import hide_everywhere
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import yaml
 
 from hanging import HANG_S
 from howmanygpus.files import find_files
-from howmanygpus.measure.schema import read_record
+from howmanygpus.measure.around.schema import read_record
 from project import Project
 from slurm.cluster import CORES_PER_NODE, GPUS_PER_NODE, Cluster, wait_for
 

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from howmanygpus.files import find_files, read_each
+from howmanygpus.measure.around.schema import write_record
 from howmanygpus.measure.records import now
-from howmanygpus.measure.schema import write_record
 from howmanygpus.paths import ATTEMPTS
 from howmanygpus.site.jobs.attempts import make_folder
 from howmanygpus.site.jobs.completing import complete_attempts, list_running_attempts

@@ -9,9 +9,9 @@ import shlex
 import sys
 from pathlib import Path
 
+from howmanygpus.base.environment import OF_SNAKEMAKE
 from howmanygpus.clone import LIBRARY, SCRIPTS
 from howmanygpus.invocation.passes import has_own_snakemake
-from howmanygpus.surroundings.environment import OF_SNAKEMAKE
 
 NAME = "HOWMANYGPUS"
 """Name of the beginning in the commands, and of the global variable of a Snakefile that has its value."""

@@ -9,10 +9,10 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from howmanygpus.base.environment import resolve_cache
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.paths import RUNS, STATE
 from howmanygpus.study.plan import Plan
-from howmanygpus.surroundings.environment import resolve_cache
 
 PROBE_MIB = 16
 """Amount of data written to find out, because a quota is only noticed by writing."""

@@ -13,6 +13,8 @@ from snakemake.exceptions import WorkflowError
 from snakemake.io import IOFile
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
+from howmanygpus.base.secrets import hide_everywhere
+from howmanygpus.base.version import VERSION
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.invocation import (
     available,
@@ -52,8 +54,6 @@ from howmanygpus.site.machine import Machine, read_machine, resolve_machine_file
 from howmanygpus.study.invalidation.pins import use_existing
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.published import describe_sources
-from howmanygpus.surroundings.secrets import hide_everywhere
-from howmanygpus.surroundings.version import VERSION
 
 
 def in_place(method: Callable[["Invocation"], None]) -> Callable[["Invocation"], None]:

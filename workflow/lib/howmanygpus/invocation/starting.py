@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from howmanygpus.base.environment import list_caches
 from howmanygpus.invocation.cluster import OF_DEVICES, find_misfits_without_devices
 from howmanygpus.invocation.deciding import refuse_overspending
 from howmanygpus.invocation.dry_run.summary import describe_gate
 from howmanygpus.invocation.submitted_jobs import find_older_jobs
 from howmanygpus.site.machine import Machine
 from howmanygpus.study.plan import Plan
-from howmanygpus.surroundings.environment import list_caches
 
 NAME = re.compile(r"[\w.,-]+")
 """A plain name of an account or of partitions."""

@@ -16,9 +16,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from howmanygpus.base.environment import build_surroundings
 from howmanygpus.prepare.images.decoding import Levels, decode
 from howmanygpus.prepare.images.resizing import resize
-from howmanygpus.surroundings.environment import build_surroundings
 
 LIBRARY = Path(__file__).resolve().parents[2]
 

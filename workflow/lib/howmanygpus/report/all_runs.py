@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from howmanygpus.base.secrets import shorten
 from howmanygpus.paths import ATTEMPTS
 from howmanygpus.report.columns import SERIES, STUDY, TASK, TITLES, list_columns
 from howmanygpus.report.files import find_record
@@ -28,7 +29,6 @@ from howmanygpus.report.telemetry import HOST
 from howmanygpus.report.texts import FOLDER, write_number
 from howmanygpus.report.timelines import PHASE_SERIES, PHASES, unpack
 from howmanygpus.report.trajectory import has_unexplained_losses
-from howmanygpus.surroundings.secrets import shorten
 
 NAMES = {name: TITLES[name] for name in (*list_columns(STUDY, TASK, SERIES), "placement")}
 """Columns of the table `runs` that say what a run is, with their titles. Those with one value are said once."""

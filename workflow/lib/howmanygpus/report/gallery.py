@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from howmanygpus.config.errors import ConfigError, Errors, check_schema, refuse
-from howmanygpus.measure.schema import LOADER
+from howmanygpus.measure.around.schema import LOADER
 from howmanygpus.report.places import find_places
 from howmanygpus.report.result import Comparison, Result, compare, find_changes, find_other_settings
 from howmanygpus.report.result_files import ResultError, read_result, read_schema

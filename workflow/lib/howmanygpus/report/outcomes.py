@@ -9,13 +9,13 @@ from typing import NotRequired, TypedDict
 
 import pandas as pd
 
+from howmanygpus.base.secrets import hide_everywhere
 from howmanygpus.files import read_each
-from howmanygpus.measure.schema import RecordError, read_record
+from howmanygpus.measure.around.schema import RecordError, read_record
 from howmanygpus.measure.spec import MODEL_PATH_KEYS
 from howmanygpus.paths import ATTEMPTS, RUNS
 from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.rows import name_count
-from howmanygpus.surroundings.secrets import hide_everywhere
 
 FEWEST = "fewest nodes"
 """The column `placement` of studies without the key `num_nodes`; others name the number of nodes there."""

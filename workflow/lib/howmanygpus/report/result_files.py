@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from howmanygpus.config.errors import ConfigError, check_schema
-from howmanygpus.measure.schema import LOADER, SCHEMA
+from howmanygpus.measure.around.schema import LOADER, SCHEMA
 from howmanygpus.report.result import VERSION, Comparison, Result, compare
 
 REMEDY = "name a file result.json that this workflow wrote, as in results/tables/STUDY/"

@@ -13,8 +13,8 @@ from howmanygpus.clone import choose_file
 from howmanygpus.config.errors import ConfigError, check_schema, refuse, suggest
 from howmanygpus.config.files import expand_path, read_yaml
 from howmanygpus.config.schema import fill_defaults, read_schema
+from howmanygpus.measure.host.limits import count_cores_in_quota
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.surroundings.limits import count_cores_in_quota
 
 DEFAULT_MACHINE_FILE = "profiles/local/machine.yaml"
 

@@ -18,13 +18,14 @@ from pathlib import Path
 import psutil
 import pynvml
 
+from howmanygpus.base.login_shell import ANNOUNCE, REACHED, explain_unreached
+from howmanygpus.base.variables import list_variables
 from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.allreduce import WHAT
 from howmanygpus.measure.host.devices import describe_host
 from howmanygpus.measure.host.gpus import get_board, list_gpu_uuids, read_memory_gib
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.slurm import read_job, restore_environment
-from howmanygpus.measure.host.variables import list_variables
 from howmanygpus.measure.launch.environment import build_environment
 from howmanygpus.measure.launch.launch import run_processes
 from howmanygpus.measure.launch.rendezvous import name_host
@@ -32,7 +33,6 @@ from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.spec import LaunchSpec
 from howmanygpus.site import slurm
 from howmanygpus.site.jobs.endings import read_crash
-from howmanygpus.surroundings.login_shell import ANNOUNCE, REACHED, explain_unreached
 
 PATIENCE_S = 20.0
 STEP_S = 300.0
@@ -120,7 +120,7 @@ def try_modules(modules: list[str]) -> str:
 
 
 def try_step(expected: dict, folder: Path) -> dict:
-    """Start a process as those of a run start. Return its variables, see measure.host.variables, or else `problem`."""
+    """Start a process as those of a run start. Return its variables, see base.variables, or else `problem`."""
     device = {"device": "probed", "device_kind": expected["kind"], "cores_per_device": expected["cores_per_device"]}
     size = {"num_gpus": expected["devices_per_node"], "num_nodes": 1, "global_batch_size": 1}
     spec = LaunchSpec(**WHAT | device | size | {"launcher": "per_node"})

@@ -5,9 +5,9 @@ import json
 import sys
 from pathlib import Path
 
-from howmanygpus.measure.launch.reference import ReferencePlan
+from howmanygpus.base.environment import resolve_cache
+from howmanygpus.measure.around.reference import ReferencePlan
 from howmanygpus.site.environments.build import is_complete
-from howmanygpus.surroundings.environment import resolve_cache
 
 
 def plan_reference(described: dict | None) -> dict | None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from howmanygpus.base.machine_lock import read_held
 from howmanygpus.files import find_files
-from howmanygpus.measure.host.machine_lock import read_held
 from howmanygpus.paths import ATTEMPTS, JOBS, RUNS
 from howmanygpus.report.metrics import load_metric, name_metric
 from howmanygpus.site.jobs.ledger import HELD_TIME_SUFFIX, RUN

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from howmanygpus.surroundings.limits import count_cores_in_quota
+from howmanygpus.measure.host.limits import count_cores_in_quota
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 """prctl(2), Linux"""

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from howmanygpus.measure.host.limits import compute_free_bytes
 from howmanygpus.measure.input.draws import LocalBatches
 from howmanygpus.measure.input.image_files import ImageFiles
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.spec import RunSpec
-from howmanygpus.surroundings.limits import compute_free_bytes
 
 MEMORY_FRAC = 0.8
 """Largest fraction of the free memory that images may fill. The rest is for the training."""

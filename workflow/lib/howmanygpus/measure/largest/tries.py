@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
+from howmanygpus.base.environment import build_surroundings
 from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.input.writing import write_data
 from howmanygpus.measure.largest.bisecting import FAILED, FITS, OUT_OF_HOST_MEMORY, OUT_OF_MEMORY
 from howmanygpus.measure.loop.memory_messages import FAILED_ALLOCATION
 from howmanygpus.measure.records import AttemptFolder
-from howmanygpus.surroundings.environment import build_surroundings
 
 LONGEST_S = 1800.0
 """Time limit of a try."""

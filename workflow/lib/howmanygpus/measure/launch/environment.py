@@ -5,12 +5,12 @@ import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
+from howmanygpus.base.environment import LEFT_OUT, build_surroundings, parse_variable_names, resolve_cache
+from howmanygpus.base.names import FAMILIES, SYSTEM_VARIABLES
+from howmanygpus.base.shown import SHOWN
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.processes import BINDING_VARIABLE, KEEP_FREED_MEMORY, LOCAL_RANKS, RANKS
 from howmanygpus.measure.spec import LaunchSpec, RunSpec
-from howmanygpus.surroundings.environment import LEFT_OUT, build_surroundings, parse_variable_names, resolve_cache
-from howmanygpus.surroundings.names import FAMILIES, SYSTEM_VARIABLES
-from howmanygpus.surroundings.shown import SHOWN
 
 CUDA_CACHE_BYTES = 2**32
 """The largest size that CUDA accepts (CUDA C++ Programming Guide, environment variables: 4 GiB); by default 1 GiB."""

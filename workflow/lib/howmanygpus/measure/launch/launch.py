@@ -21,7 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from howmanygpus.base.environment import LEFT_OUT
+from howmanygpus.base.machine_lock import take_turn
+from howmanygpus.base.stderr_log import tee_stderr
 from howmanygpus.files import hold_lock, sha256_of_file
+from howmanygpus.measure.around.health import try_to_read_health
+from howmanygpus.measure.around.reference import ReferencePlan, find_rates
+from howmanygpus.measure.around.schema import RecordError, write_record
 from howmanygpus.measure.host import slurm
 from howmanygpus.measure.host.devices import (
     assign_devices,
@@ -30,8 +36,6 @@ from howmanygpus.measure.host.devices import (
     share_among_devices,
 )
 from howmanygpus.measure.host.gpus import list_gpu_uuids
-from howmanygpus.measure.host.health import try_to_read_health
-from howmanygpus.measure.host.machine_lock import take_turn
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.processes import (
     die_with_parent,
@@ -40,7 +44,6 @@ from howmanygpus.measure.host.processes import (
     stop_descendants,
     wait_for_end,
 )
-from howmanygpus.measure.host.stderr_log import tee_stderr
 from howmanygpus.measure.host.telemetry import (
     Telemetry,
     Watched,
@@ -54,13 +57,10 @@ from howmanygpus.measure.input.description import read_description, verify_data,
 from howmanygpus.measure.launch.environment import build_environment, describe_environment
 from howmanygpus.measure.launch.independent import join_runs
 from howmanygpus.measure.launch.launchers import build_command, has_process_each
-from howmanygpus.measure.launch.reference import ReferencePlan, find_rates
 from howmanygpus.measure.launch.rendezvous import open_rendezvous, read_all
 from howmanygpus.measure.loop.predictions import PredictionStore, merge_predictions
 from howmanygpus.measure.records import AttemptFolder, now
-from howmanygpus.measure.schema import RecordError, write_record
 from howmanygpus.measure.spec import INDEPENDENT, LaunchSpec, RunSpec
-from howmanygpus.surroundings.environment import LEFT_OUT
 
 GRACE_S = 10.0
 """How long processes may take to end after SIGTERM, in seconds."""
@@ -361,7 +361,7 @@ def main(read_spec: Callable[[Path], LaunchSpec] = RunSpec.read, work: RunModule
     parser.add_argument("--save-weights", action="store_true", help="store the weights before and after training")
     parser.add_argument("--parity", default="not_checked", help="status of the framework in the parity gate")
     parser.add_argument("--refuse", default="", help="do not train, and record this as the reason")
-    parser.add_argument("--reference", type=json.loads, help="JSON: see howmanygpus.measure.launch.reference")
+    parser.add_argument("--reference", type=json.loads, help="JSON: see howmanygpus.measure.around.reference")
     parser.add_argument("--parent", type=int, help="process id of the caller, with whose death this process ends")
     arguments = parser.parse_args()
     die_with_parent(signal.SIGTERM, arguments.parent)

@@ -18,8 +18,9 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
+from howmanygpus.base.environment import is_usable
+from howmanygpus.measure.around.health import try_to_read_health
 from howmanygpus.measure.host.devices import assign_devices, describe_topology, share_among_devices
-from howmanygpus.measure.host.health import try_to_read_health
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.processes import describe_cores, die_with_parent
 from howmanygpus.measure.host.telemetry import Watched, get_node_path
@@ -35,7 +36,6 @@ from howmanygpus.measure.launch.rendezvous import (
 from howmanygpus.measure.launch.staging import STAGED, stage
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.spec import LaunchSpec, RunSpec
-from howmanygpus.surroundings.environment import is_usable
 
 RANK_VARIABLES = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),

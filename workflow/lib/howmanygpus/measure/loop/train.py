@@ -12,6 +12,7 @@ from typing import Any
 
 from safetensors.numpy import load_file, save_file
 
+from howmanygpus.base.variables import list_variables
 from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.host.gpus import list_gpu_uuids
 from howmanygpus.measure.host.other_work import OtherWork
@@ -22,7 +23,6 @@ from howmanygpus.measure.host.processes import (
     is_first_on_node,
     read_rank,
 )
-from howmanygpus.measure.host.variables import list_variables
 from howmanygpus.measure.input.loaders import SHARED
 from howmanygpus.measure.input.prepared import PreparedData, normalize_by, open_data
 from howmanygpus.measure.input.reading import read_images

@@ -22,6 +22,8 @@ from typing import IO, Any
 
 import psutil
 
+from howmanygpus.base.login_shell import ANNOUNCE, REACHED, explain_unreached
+from howmanygpus.base.secrets import make_hiding
 from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.host.gpus import describe_gpu, list_gpu_uuids
 from howmanygpus.measure.host.other_work import OtherWork
@@ -35,8 +37,6 @@ from howmanygpus.measure.program.reports import LINE_END, REPORT_VARIABLE, TERMI
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.measure.program.watching import POLL_S, Watcher
 from howmanygpus.measure.records import AttemptFolder
-from howmanygpus.surroundings.login_shell import ANNOUNCE, REACHED, explain_unreached
-from howmanygpus.surroundings.secrets import make_hiding
 
 GRACE_S = 10.0
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from howmanygpus.base.secrets import hide_in_addresses
 from howmanygpus.prepare.sources import OptionError
-from howmanygpus.surroundings.secrets import hide_in_addresses
 
 CHECKSUMS = {"sha256": 64, "md5": 32}
 """Number of hexadecimal digits of each kind of checksum."""

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from howmanygpus.base.secrets import hide_everywhere
 from howmanygpus.paths import RUNS
 from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.settings_of_runs import PLACES, flatten
 from howmanygpus.report.telemetry import HOST, read_telemetry
-from howmanygpus.surroundings.secrets import hide_everywhere
 
 TRAINED = ("completed", "diverged")
 EPOCH = {

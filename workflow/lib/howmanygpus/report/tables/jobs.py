@@ -137,7 +137,7 @@ def count_hours(ledger: dict[str, dict]) -> dict[str, float]:
 def count_held_s(record: dict) -> float | None:
     """Return the seconds for which an ended job had the machine to itself, without its waits for other jobs.
 
-    None if the job still runs, if its end is not known, or if it did not take turns, see measure.host.machine_lock.
+    None if the job still runs, if its end is not known, or if it did not take turns, see base.machine_lock.
     """
     if record["status"] == "running" or "held_s" not in record:
         return None

@@ -8,7 +8,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from howmanygpus.surroundings import environment
+from howmanygpus.base import environment
 
 VARIABLE = "HOWMANYGPUS_CACHE"
 REMEDY = f"set {VARIABLE} to the absolute path of a folder in which you may write, before the first `make`"

@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from howmanygpus.base.login_shell import explain_unreached
 from howmanygpus.files import atomic_path
 from howmanygpus.site.environments.build import list_packages
 from howmanygpus.site.environments.cache import resolve_cache
-from howmanygpus.surroundings.login_shell import explain_unreached
 
 WRAPPER = """#!/bin/bash
 exec {python} "$@"
@@ -26,7 +26,7 @@ exec {python} "$@"
 """
 """
 The script starts a login shell, because only a login shell defines `module`. Runs keep the variables that the modules
-set, see howmanygpus.surroundings.environment. Without modules, the shell is none, because profiles of login shells
+set, see howmanygpus.base.environment. Without modules, the shell is none, because profiles of login shells
 replace the PATH in which the user has an interpreter's command.
 """
 LOAD = """module load {module} || {{ echo 'module load '{module}' failed' >&2; exit 1; }}

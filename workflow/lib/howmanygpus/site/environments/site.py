@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from howmanygpus.base.environment import build_surroundings
 from howmanygpus.site.environments.build import call_pip, create
 from howmanygpus.site.environments.cache import resolve_cache
 from howmanygpus.site.environments.horovod import find_packages
 from howmanygpus.site.environments.pins import read_requirements
 from howmanygpus.site.environments.wheelhouse import MEASURED, WheelhouseError, normalize
-from howmanygpus.surroundings.environment import build_surroundings
 
 IMPORTS = {
     "pytorch": "import torch as framework",

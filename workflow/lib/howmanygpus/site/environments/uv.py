@@ -13,8 +13,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from howmanygpus.surroundings.environment import resolve_cache
-from howmanygpus.surroundings.secrets import hide_in_addresses
+from howmanygpus.base.environment import resolve_cache
+from howmanygpus.base.secrets import hide_in_addresses
 
 SETTING = re.compile(r"(global|install|:env:)\.([a-z-]+)=(.*)")
 """A line of `pip config list`. Of a setting's values, that of `:env:` wins, then that of `install`."""

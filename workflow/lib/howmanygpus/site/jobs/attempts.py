@@ -6,8 +6,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from howmanygpus.base.messages import VARIABLE
 from howmanygpus.files import write_json_atomic
-from howmanygpus.measure.host.messages import VARIABLE
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.paths import ATTEMPTS, RUNS
 from howmanygpus.site.jobs.completing import OWNER, REPLACED, Owner, complete_attempts, list_running_attempts
@@ -100,7 +100,7 @@ def list_launch_options(
 ) -> list[str]:
     """Return the options of a launcher.
 
-    reference: how the reference kernel is measured, see measure.launch.reference; None if it is not. judged: see
+    reference: how the reference kernel is measured, see measure.around.reference; None if it is not. judged: see
     read_verdict; a user's program has no verdict.
     """
     options = {

@@ -15,13 +15,13 @@ from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
 
+from howmanygpus.base.secrets import make_hiding
 from howmanygpus.files import read_each, write_json_atomic
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.paths import ATTEMPTS
 from howmanygpus.site.jobs.endings import explain_crash, explain_full_disk, explain_job
 from howmanygpus.site.jobs.invocations import identify_folder, is_alive, read_start_ticks
 from howmanygpus.site.slurm import Job, SlurmError, find_job, look_up
-from howmanygpus.surroundings.secrets import make_hiding
 
 OWNER, REPLACED = "owner.json", "replaced.json"
 """Files of an attempt that name its owner and the attempt that replaced it."""

@@ -19,12 +19,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from howmanygpus.base.messages import TOLD, VARIABLE
+from howmanygpus.base.secrets import make_hiding
 from howmanygpus.files import read_each, write_json_atomic
-from howmanygpus.measure.host.messages import TOLD, VARIABLE
 from howmanygpus.measure.records import now
 from howmanygpus.paths import RUNS, STATE
 from howmanygpus.site.slurm import SlurmError, list_queue
-from howmanygpus.surroundings.secrets import make_hiding
 
 CALLS = STATE / "calls"
 MESSAGE_CHECK_S = 0.5

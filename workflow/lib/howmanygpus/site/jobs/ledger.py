@@ -22,8 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from howmanygpus.base.machine_lock import HELD, read_held
 from howmanygpus.files import write_json_atomic
-from howmanygpus.measure.host.machine_lock import HELD, read_held
 from howmanygpus.measure.host.slurm import JOB
 from howmanygpus.measure.records import now
 from howmanygpus.paths import ATTEMPTS, JOBS, RUNS
@@ -37,7 +37,7 @@ from howmanygpus.site.slurm import AT_ONCE, Job, SlurmError, list_accounted, lis
 RUN, GATE, PROBE, ALLREDUCE = "run", "gate", "probe", "allreduce"
 """Kinds of jobs, which are the folders of their records."""
 HELD_TIME_SUFFIX = ".held"
-"""Suffix of the file beside a job's record that notes when it had the machine; see measure.host.machine_lock."""
+"""Suffix of the file beside a job's record that notes when it had the machine; see base.machine_lock."""
 SUBMITTED_SUFFIX = ".submitted"
 """Suffix of the file beside a job's records that was written when the job was submitted."""
 SIZE = ("device", "num_gpus", "num_nodes")

@@ -20,28 +20,8 @@ from howmanygpus.study.loaders import SHARED, name_loader
 from howmanygpus.study.own.folder import PARAMETERS, REFERENCE, ModelFolder
 from howmanygpus.study.own.model import OwnModel
 
-UNMEASURED = (
-    # Which variables of a shell the processes of a run get, and which of them its record shows with their values. The
-    # record names them.
-    "surroundings.environment",
-    "surroundings.names",
-    "surroundings.shown",
-    "measure.host.variables",
-    # How a run's record is checked, what is hidden in records and logs, and what is said by a run that waits, or that a
-    # login shell did not start.
-    "surroundings.login_shell",
-    "surroundings.secrets",
-    "surroundings.version",
-    "measure.host.stderr_log",
-    "measure.host.messages",
-    "measure.schema",
-    "measure.host.machine_lock",
-    # What is read and measured before a run starts.
-    "measure.host.health",
-    "measure.launch.reference",
-    "measure.reference_kernel",
-)
-"""Modules that measured processes import, and that change nothing that is measured. A change of them reruns nothing."""
+UNMEASURED = ("base", "measure.around")
+"""Folders that measured processes import, and that change nothing that is measured. A change of them reruns nothing."""
 Model = str | OwnModel | ModelFolder
 """A network of the workflow by its name, or one of the user."""
 
@@ -191,7 +171,8 @@ def find_measured_code(*modules: str, more: Iterable[Path | None] = ()) -> list[
 
     more: further files to start from.
     """
-    return collect_code(*map(module_file, modules), *more, without=map(module_file, UNMEASURED))
+    around = (path for folder in UNMEASURED for path in (LIBRARY / PACKAGE / folder.replace(".", "/")).rglob("*.py"))
+    return collect_code(*map(module_file, modules), *more, without=around)
 
 
 def collect_code(*starts: Path | None, without: Iterable[Path | None] = ()) -> list[str]:

@@ -3,9 +3,9 @@
 import os
 import re
 
-from howmanygpus.surroundings.names import FAMILIES
-from howmanygpus.surroundings.secrets import shorten
-from howmanygpus.surroundings.shown import SHOWN
+from howmanygpus.base.names import FAMILIES
+from howmanygpus.base.secrets import shorten
+from howmanygpus.base.shown import SHOWN
 
 PROCESS_VARIABLES = re.compile(
     r"OMPI_MCA_(ess|orte|pmix|prte|mpi_yield|rmaps|plm|ras|initial|hwloc|state|event|shmem|btl_openib_if|opal)\w*"

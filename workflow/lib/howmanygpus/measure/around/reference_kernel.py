@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.files import write_json_atomic
+from howmanygpus.measure.around.health import read_gpu
 from howmanygpus.measure.host.devices import read_cpu_model
 from howmanygpus.measure.host.gpus import list_gpu_uuids
-from howmanygpus.measure.host.health import read_gpu
 from howmanygpus.measure.host.processes import die_with_parent, list_cores, share_cores
 from howmanygpus.measure.records import now
 

@@ -15,15 +15,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from howmanygpus.base.secrets import shorten
 from howmanygpus.files import hold_lock, write_json_atomic, write_text_atomic
+from howmanygpus.measure.around.reference_kernel import PATIENCE_S, list_devices
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.slurm import JOB
 from howmanygpus.measure.launch.environment import set_again
 from howmanygpus.measure.launch.launchers import srun
 from howmanygpus.measure.records import AttemptFolder, now
-from howmanygpus.measure.reference_kernel import PATIENCE_S, list_devices
 from howmanygpus.measure.spec import LaunchSpec
-from howmanygpus.surroundings.secrets import shorten
 
 FOLDER = "reference_kernel"
 """Folder in the cache, and in an attempt's folder."""
@@ -126,7 +126,7 @@ def measure(spec: LaunchSpec, placement: Placement, attempt: AttemptFolder, plan
     prefix = []
     if placement.scheduler != "none":
         prefix = [*srun(dataclasses.replace(spec, launcher="per_node"), placement), *set_again(os.environ)]
-    command = [*prefix, plan.python, "-m", "howmanygpus.measure.reference_kernel", "--kind", spec.device_kind]
+    command = [*prefix, plan.python, "-m", "howmanygpus.measure.around.reference_kernel", "--kind", spec.device_kind]
     command += ["--cores-per-device", str(spec.cores_per_device), "--num-devices", str(plan.num_devices)]
     command += ["--folder", str(folder), *([] if placement.bind_cores else ["--all-cores"])]
     try:

@@ -73,4 +73,4 @@ FAMILIES = {
     "the workflow": re.compile(r"HOWMANYGPUS_[A-Z0-9_]+"),
 }
 """Variables that a site or the workflow sets, and whose names are too many for a list. Records show their values only
-for the names of howmanygpus.surroundings.shown."""
+for the names of howmanygpus.base.shown."""

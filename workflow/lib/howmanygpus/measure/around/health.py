@@ -16,8 +16,8 @@ import psutil
 import pynvml
 
 from howmanygpus.measure.host.gpus import get_board, read_throttle_reasons
+from howmanygpus.measure.host.limits import compute_free_bytes, read_memory_bytes
 from howmanygpus.measure.host.other_work import list_run_processes, read_busy_s, read_cpu_s
-from howmanygpus.surroundings.limits import compute_free_bytes, read_memory_bytes
 
 GIB = 2**30
 WINDOWS_S = (0.1, 0.5)

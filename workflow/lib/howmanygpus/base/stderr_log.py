@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from howmanygpus.surroundings.secrets import make_hiding
+from howmanygpus.base.secrets import make_hiding
 
 
 def tee_stderr(stream, path: Path) -> threading.Thread:

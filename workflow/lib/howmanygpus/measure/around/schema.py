@@ -16,12 +16,12 @@ import yaml
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.exceptions import best_match
 
+from howmanygpus.base.secrets import hide_everywhere
+from howmanygpus.base.version import VERSION
 from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.spec import RunSpec
-from howmanygpus.surroundings.secrets import hide_everywhere
-from howmanygpus.surroundings.version import VERSION
 
-SCHEMA = Path(__file__).resolve().parents[3] / "schemas" / "run.schema.yaml"
+SCHEMA = Path(__file__).resolve().parents[4] / "schemas" / "run.schema.yaml"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The faster loader of libyaml, if PyYAML was built with it, because every run reads the schema."""
 TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", NoneType: "null"}

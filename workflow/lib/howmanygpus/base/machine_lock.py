@@ -8,13 +8,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 
+from howmanygpus.base.messages import print_to_call
 from howmanygpus.files import write_json_atomic
-from howmanygpus.measure.host.messages import print_to_call
-from howmanygpus.measure.records import now
 
 HELD = "HOWMANYGPUS_HELD"
 """The environment variable with the file in which a job notes when it has the machine: it is billed for this time."""
@@ -47,7 +47,8 @@ def take_turn(lock: Path, purpose: str) -> Iterator[None]:
                     turn.acquire(timeout=LOOK_S)
         print(f"{purpose}: has the machine now", file=sys.stderr, flush=True)
     try:
-        about = {"purpose": purpose, "pid": os.getpid(), "folder": str(Path.cwd()), "since": now()}
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        about = {"purpose": purpose, "pid": os.getpid(), "folder": str(Path.cwd()), "since": since}
         write_json_atomic(holder, about)
         with _note_time():
             yield

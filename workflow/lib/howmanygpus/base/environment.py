@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from howmanygpus.surroundings.names import FAMILIES, MODULE_VARIABLES, OF_DEVICES, SYSTEM_VARIABLES
+from howmanygpus.base.names import FAMILIES, MODULE_VARIABLES, OF_DEVICES, SYSTEM_VARIABLES
 
 KEEP = "HOWMANYGPUS_KEEP"
 """Environment variable with the names of further variables to keep, with spaces between them."""
