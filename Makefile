@@ -84,21 +84,21 @@ check: $(TESTABLE)
 	ruff check . && ruff format --check . && python -m snakefmt --check Snakefile workflow/Snakefile workflow/rules
 	PYTHONPATH=workflow/lib python -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 	python -m mypy
-	python workflow/scripts/lint_rules.py
+	python workflow/lib/howmanygpus_tools/lint_rules.py
 
 # The variable silences an advertisement of another program.
 site: $(WEBSITE)/installed
 	NO_MKDOCS_2_WARNING=1 $(WEBSITE)/bin/mkdocs build --strict
 
 locks: $(INSTALLED)
-	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/lock_environments.py
+	PYTHONPATH=workflow/lib $(VENV)/bin/python -m howmanygpus_tools.lock
 
 references: $(TESTABLE)
-	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/write_references.py
+	PYTHONPATH=workflow/lib $(VENV)/bin/python -m howmanygpus_tools.references
 	PYTHONPATH=workflow/lib:benchmarks/sandbox:tests $(VENV)/bin/python -m gate.document
 
 wheelhouse: $(INSTALLED)
-	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/fill_wheelhouse.py --folder "$(or $(WHEELS),wheels)" \
+	PYTHONPATH=workflow/lib $(VENV)/bin/python -m howmanygpus_tools.wheelhouse.fill --folder "$(or $(WHEELS),wheels)" \
 		$(if $(FOR_PYTHON),--python "$(FOR_PYTHON)") $(if $(FOR_PLATFORM),--platform "$(FOR_PLATFORM)") \
 		--site-has $(SITE_HAS)
 
@@ -110,7 +110,7 @@ check-gpu: export PIP_NO_INDEX := 1
 check-gpu: export PIP_FIND_LINKS := $(shell $(PYTHON) -c 'import pathlib, sys; print(pathlib.Path(sys.argv[1]).as_uri())' "$(WHEELS_FOLDER)")
 endif
 check-gpu: $(if $(WHEELS),$(VENV)/bin/snakemake,$(INSTALLED))
-	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/check_gpu.py --site $(SITE) --device "$(DEVICE)" \
+	PYTHONPATH=workflow/lib $(VENV)/bin/python -m howmanygpus_tools.check_gpu --site $(SITE) --device "$(DEVICE)" \
 		--wheels $(if $(WHEELS),"$(WHEELS_FOLDER)") --minutes "$(MINUTES)" \
 		$(if $(FRAMEWORKS),--frameworks $(FRAMEWORKS)) $(if $(STEPS),--steps $(STEPS))
 
@@ -118,26 +118,26 @@ $(VENV)/bin/snakemake:
 	$(CHECK_PYTHON)
 	@mkdir -p "$(CACHE)/environments"
 	PYTHONPATH="workflow/lib:$$(ls "$(WHEELS)"/pip-*.whl 2>/dev/null | head -n 1)" flock "$(CACHE)/environments/workflow.lock" \
-		$(PYTHON) workflow/scripts/install_wheelhouse.py --wheels "$(WHEELS)" --link $(VENV)
+		$(PYTHON) -m howmanygpus_tools.wheelhouse.install --wheels "$(WHEELS)" --link $(VENV)
 
 compare: $(INSTALLED)
-	@PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/compare_results.py "$(A)" "$(B)" \
+	@PYTHONPATH=workflow/lib $(VENV)/bin/python -m howmanygpus_tools.compare "$(A)" "$(B)" \
 		$(if $(STUDY),--study "$(STUDY)") $(if $(FAIL_BELOW),--fail-below "$(FAIL_BELOW)") $(if $(RENAME),--rename $(RENAME))
 
 gallery: $(INSTALLED)
-	@PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/list_gallery.py
+	@PYTHONPATH=workflow/lib $(VENV)/bin/python -m howmanygpus_tools.gallery
 
 export: $(INSTALLED)
-	@PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/export_runs.py --to "$(TO)" \
+	@PYTHONPATH=workflow/lib $(VENV)/bin/python -m howmanygpus_tools.export --to "$(TO)" \
 		$(if $(RESULTS),--results "$(RESULTS)") $(if $(STUDY),--study "$(STUDY)")
 
 draft-machine: $(INSTALLED)
-	@PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/draft_machine.py \
+	@PYTHONPATH=workflow/lib $(VENV)/bin/python -m howmanygpus_tools.draft_machine \
 		$(if $(PROFILE),--profile "$(PROFILE)") $(if $(OVERWRITE),--overwrite)
 
 adopt:
 	$(CHECK_PYTHON)
-	@PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/adopt_results.py --source "$$FROM"
+	@PYTHONPATH=workflow/lib $(PYTHON) -m howmanygpus_tools.adopt --source "$$FROM"
 
 # flock(1) takes the lock, so that two calls at once build one environment: nothing is installed yet that could lock.
 $(INSTALLED): envs/workflow.txt envs/locks/workflow.txt

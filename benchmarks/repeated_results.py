@@ -18,8 +18,8 @@ from reporting import ROOT, write_benchmark
 
 # isort: split
 from environments import build
-from howmanygpus.report.result import compare
-from howmanygpus.report.result_files import read_result
+from howmanygpus_tools.compare.comparison import compare
+from howmanygpus_tools.compare.result_files import read_result
 from project import Project
 
 STUDY, SLOWED = "digits", "pytorch_ddp"

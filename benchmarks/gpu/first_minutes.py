@@ -197,12 +197,12 @@ class FirstMinutes:
         if Path(SNAKEMAKE).exists():
             return True
         pip = ":".join(map(str, self.wheels.glob("pip-*.whl")))
-        command = [sys.executable, "workflow/scripts/install_wheelhouse.py", "--wheels", str(self.wheels)]
+        command = [sys.executable, "-m", "howmanygpus_tools.wheelhouse.install", "--wheels", str(self.wheels)]
         return self.do("install", [*command, "--link", ".venv"], INSTALL_S, PYTHONPATH=f"workflow/lib:{pip}")
 
     def check_gpu(self, name: str, most_s: float, *options: str) -> bool:
         """Call what `make check-gpu` calls, which ends in time by itself."""
-        command = [PYTHON, "workflow/scripts/check_gpu.py", "--site", *self.site, "--device", self.given.device]
+        command = [PYTHON, "-m", "howmanygpus_tools.check_gpu", "--site", *self.site, "--device", self.given.device]
         command += ["--minutes", f"{max(min(most_s, self.left_s()), 1.0) / 60:.2f}"]
         command += ["--wheels", *([str(self.wheels)] if self.wheels.is_dir() else []), *options]
         return self.do(name, command, most_s, ENDING_S)

@@ -8,11 +8,11 @@ import yaml
 
 from howmanygpus.invocation.cluster import find_misfits
 from howmanygpus.site.batch_script import list_options
-from howmanygpus.site.drafting import ask_site, draft_machine, draft_profile
 from howmanygpus.site.machine import read_machine
 from howmanygpus.site.requests import JobSize, job_resources
 from howmanygpus.site.retrying import Growth
 from howmanygpus.study.plan import Plan
+from howmanygpus_tools.draft_machine.drafting import ask_site, draft_machine, draft_profile
 from project import ROOT, study
 from slurm.cluster import CORES_PER_NODE, GPUS_PER_NODE, MEMORY_PER_NODE_MB
 
@@ -38,7 +38,7 @@ def test_the_drafts_for_a_cluster_describe_it_and_its_scheduler_accepts_their_la
         cluster.run("sbatch", "--test-only", *list_options(largest), "--wrap=true")
         profile = yaml.safe_load(draft_profile(site, (ROOT / "profiles/slurm/config.yaml").read_text()))
         assert profile["jobs"] == 7
-        command = [sys.executable, ROOT / "workflow/scripts/draft_machine.py", "--profile", "profiles/mine"]
+        command = [sys.executable, "-m", "howmanygpus_tools.draft_machine", "--profile", "profiles/mine"]
         environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow/lib")}
         drafted = subprocess.run(command, cwd=tmp_path, env=environment, check=True, text=True, stdout=subprocess.PIPE)
         assert "with the cluster: snakemake --profile profiles/mine " in drafted.stdout, "the folder is no clone"

@@ -78,7 +78,7 @@ def test_wheelhouse_refuses_a_wrong_value_before_it_fetches(tmp_path, variable, 
 
 
 def test_an_unknown_environment_to_lock_is_refused():
-    command = [sys.executable, str(SCRIPTS / "lock_environments.py"), "pytorch"]
+    command = [sys.executable, "-m", "howmanygpus_tools.lock", "pytorch"]
     environment = os.environ | {"PYTHONPATH": "workflow/lib"}
     refused = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert refused.returncode == 2 and "did you mean pytorch-cpu? There are chainer-cpu, " in refused.stderr

@@ -15,10 +15,10 @@ import time
 
 import pytest
 
-from howmanygpus.measure.check_gpu.waits import STUDY, VARIANT, RunWithoutWait
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.report.check_gpu.findings import describe_wait
-from howmanygpus.study.check_gpu import ASYNCHRONOUS_ON_CPU
+from howmanygpus_tools.check_gpu.findings import describe_wait
+from howmanygpus_tools.check_gpu.steps import ASYNCHRONOUS_ON_CPU
+from howmanygpus_tools.check_gpu.waits import STUDY, VARIANT, RunWithoutWait
 from measure.launching import COMPILE_SOON, write_inputs
 from project import ROOT
 from specs import make_spec
@@ -29,7 +29,7 @@ LARGE = {"num_train": 800, "image_shape": (32, 32, 3), "num_test": 4}
 """Steps of several milliseconds."""
 
 
-TRAIN, WITHOUT_WAIT = "howmanygpus.measure.loop.train", "howmanygpus.measure.check_gpu.without_wait"
+TRAIN, WITHOUT_WAIT = "howmanygpus.measure.loop.train", "howmanygpus_tools.check_gpu.without_wait"
 
 
 def write_spec(folder, framework, **changes):

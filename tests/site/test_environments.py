@@ -14,9 +14,9 @@ import pytest
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.environments import build, existing, find
 from howmanygpus.site.environments.cache import check_cache
-from howmanygpus.site.environments.lock import MORE, UNHASHED
 from howmanygpus.site.environments.pins import NEWEST_PYTHONS, is_lock, list_pin_files, read_requirements
-from howmanygpus.site.environments.wheelhouse import normalize
+from howmanygpus_tools.lock import MORE, UNHASHED
+from howmanygpus_tools.wheelhouse.wheelhouse import normalize
 from messages import says
 from project import ROOT
 

@@ -12,7 +12,7 @@ import yaml
 from hanging import HANG_S
 from project import ROOT, Project
 
-SITE, PLAN = "workflow/lib/howmanygpus/site/environments/site.py", "workflow/lib/howmanygpus/study/check_gpu.py"
+SITE, PLAN = "workflow/lib/howmanygpus_tools/check_gpu/overlay.py", "workflow/lib/howmanygpus_tools/check_gpu/steps.py"
 FOUND_HERE = """
 IMPORTS["fake"], COUNTS["fake"] = "import json as framework; framework.__version__ = '1.5'", "1"
 """
@@ -37,7 +37,8 @@ wait
 
 def start(project, *options: str) -> subprocess.Popen:
     """Start the command for this Python's fake framework on a CPU."""
-    command = [sys.executable, "workflow/scripts/check_gpu.py", "--site", sys.executable, "--device", "cpu", *options]
+    command = [sys.executable, "-m", "howmanygpus_tools.check_gpu", "--site", sys.executable]
+    command += ["--device", "cpu", *options]
     environment = project.environment() | {"PYTHONPATH": "workflow/lib"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, cwd=project.folder, env=environment, text=True, **pipes)

@@ -89,7 +89,7 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
         "registry.py": append(REGISTRY_ENTRY),
         "envs/<environment>.txt": NEW,
         "config/all_frameworks.yaml": replace("      - chainer_mn\n", "      - chainer_mn\n      - toy\n"),
-        "site/environments/site.py": append(FOUND_BY),
+        "howmanygpus_tools/check_gpu/overlay.py": append(FOUND_BY),
         "config/README.md": GENERATED,
         "profiles/README.md": GENERATED,
         "measure/frameworks/<family>/__init__.py": NEW,
@@ -126,8 +126,8 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
         "config/README.md": insert("| `toy_shapes` | `num_train` |\n", "| `digits` |"),
     },
     "exporter": {
-        "report/export/<tool>.py": NEW,
-        "report/export/__init__.py": insert('TOOLS["toy_tool"] = "cat {folder}/runs.txt"\n\n\n', "def write("),
+        "howmanygpus_tools/export/<tool>.py": NEW,
+        "howmanygpus_tools/export/__init__.py": insert('TOOLS["toy_tool"] = "cat {folder}/runs.txt"\n\n\n', "def write("),
         "envs/<tool>.txt": NEW,
         "docs/export.md": insert("| Toy | `cat results/export/toy_tool/runs.txt` | a line |\n", "| MLflow |"),
     },
@@ -146,7 +146,8 @@ def resolve(kind: str, path: str) -> str:
     # A new family is written for the models that exist.
     names = NAMES | ({"model": "small_cnn"} if kind == "framework" else {})
     path = re.sub(r"<(\w+)>", lambda match: names[match[1]], path)
-    return f"{PACKAGE}/{path}" if path.split("/")[0] in ROOMS else path
+    room = path.split("/")[0]
+    return f"workflow/lib/{path}" if room == "howmanygpus_tools" else f"{PACKAGE}/{path}" if room in ROOMS else path
 
 
 def add_toys(project: Project) -> None:
@@ -161,7 +162,7 @@ def add_toys(project: Project) -> None:
                 shutil.copy2(FAKES / "toys" / resolve(kind, path).removeprefix(f"{PACKAGE}/"), target)
             elif action != GENERATED:
                 target.write_text(action(target.read_text()))
-    call_python(project, "workflow/scripts/write_references.py")
+    call_python(project, "-m", "howmanygpus_tools.references")
 
 
 def call_python(project: Project, *arguments: str) -> str:
@@ -247,7 +248,7 @@ def test_a_metric_judges_and_a_table_and_a_figure_show(extended):
 
 
 def test_an_exporter_writes_the_runs_in_an_environment_of_its_own(extended):
-    printed = call_python(extended, "workflow/scripts/export_runs.py", "--to", "toy_tool", "--study", "toys")
+    printed = call_python(extended, "-m", "howmanygpus_tools.export", "--to", "toy_tool", "--study", "toys")
     assert says(printed, "2 runs", "cat results/export/toy_tool/runs.txt")
     assert len(extended.read("results/export/toy_tool/runs.txt").splitlines()) == 2
 

@@ -11,12 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from howmanygpus.report.gallery import Entry, Pair
 from howmanygpus.report.outcomes import FEWEST as FEWEST_NODES
-from howmanygpus.report.result import Comparison
 from howmanygpus.report.rows import count_units, name_count
 
 FOLDER = Path(__file__).parents[3] / "report"
@@ -58,7 +55,7 @@ Value = dict[str, float | None]
 def render_answer(facts: dict[str, Any], suffix: str) -> str:
     """Return the answer to a study, with its details. suffix: md or txt, which begins with the first screen."""
     most = _choose_most(facts)[0] if suffix == "txt" else ALL
-    text = _fill(f"answer.{suffix}.jinja", is_folded=suffix == "txt", facts=facts, most=most, **_TABLES)
+    text = fill(f"answer.{suffix}.jinja", is_folded=suffix == "txt", facts=facts, most=most, **_TABLES)
     return re.sub("\n{3,}", "\n\n", text).strip() + "\n"
 
 
@@ -69,37 +66,16 @@ def render_screen(facts: dict[str, Any]) -> str:
 
 def render_bill(bill: dict[str, Any]) -> str:
     """Return the line about a bill. bill: see report.answer.bill."""
-    return _fill("bill.jinja", is_folded=False, bill=bill)
+    return fill("bill.jinja", is_folded=False, bill=bill)
 
 
 def _choose_most(facts: dict[str, Any]) -> tuple[dict[str, int], str]:
     """Return how many parts of each kind fit on a screen, and its text."""
     for most in MOST:
-        text = _fill("answer_screen.txt.jinja", facts=facts, most=most, **_TABLES)
+        text = fill("answer_screen.txt.jinja", facts=facts, most=most, **_TABLES)
         if len(text.splitlines()) <= HEIGHT:
             break
     return most, text
-
-
-def render_comparison(comparison: Comparison, changes: list[str], first: str, second: str) -> str:
-    """Return the text about two results. changes: of their circumstances; first, second: what they are called."""
-    names: dict[str, Any] = {"comparison": comparison, "changes": changes, "first": first, "second": second}
-    return _fill("comparison.txt.jinja", table=write_ratios, name_least=name_least, **names)
-
-
-def render_gallery(entries: list[Entry], pairs: list[Pair], figures: dict[str, str]) -> str:
-    """Return the page of the gallery in Markdown. figures: the file of each study's figure."""
-    studies = group_by_study(entries)
-    return _fill("gallery.md.jinja", is_folded=False, studies=studies, pairs=pairs, figures=figures)
-
-
-def group_by_study(entries: list[Entry]) -> dict[str, list[Entry]]:
-    """Return the entries of each study, by the heading of the study."""
-    studies: dict[str, list[Entry]] = {}
-    for entry in entries:
-        study, network, dataset = entry.study
-        studies.setdefault(f"{study}: {network}{f' on {dataset}' if dataset else ''}", []).append(entry)
-    return studies
 
 
 def render_proposal(facts: dict[str, Any], suffix: str) -> str:
@@ -109,7 +85,7 @@ def render_proposal(facts: dict[str, Any], suffix: str) -> str:
         "markdown_table": write_markdown,
         "tex_tables": turn_scaling,
     }
-    return _fill(f"proposal.{suffix}.jinja", is_folded=suffix == "txt", facts=facts, **tables)
+    return fill(f"proposal.{suffix}.jinja", is_folded=suffix == "txt", facts=facts, **tables)
 
 
 def word(kind: str, **facts: Any) -> str:
@@ -133,7 +109,7 @@ def _set_up() -> Environment:
     return environment
 
 
-def _fill(template: str, is_folded: bool = True, **names: Any) -> str:
+def fill(template: str, is_folded: bool = True, **names: Any) -> str:
     lines = _set_up().get_template(template).render(names).splitlines()
     return "\n".join(_fold(line) if is_folded else line.rstrip() for line in lines) + "\n"
 
@@ -252,13 +228,13 @@ def write_table(decision: dict[str, Any], unit: str, num_rows: int) -> list[str]
     """
     counts, left_out = _choose_rows(decision["counts"], num_rows), len(decision["counts"]) - num_rows
     more = [f"  and {name_count(left_out, 'more row')}, in answer.json"] if left_out > 0 else []
-    lines = _align(_list_counts(decision, counts, unit, write_value))
+    lines = align(_list_counts(decision, counts, unit, write_value))
     if max(map(len, lines)) > WIDTH:
-        lines = _align(_list_counts(decision, counts, unit, write_median))
+        lines = align(_list_counts(decision, counts, unit, write_median))
     if (excess := max(map(len, lines)) - WIDTH) > 0:
         longest = max(len(one["series"]) for one in counts) - excess
         short = [one | {"series": _cut(one["series"], longest)} for one in counts]
-        lines = _align(_list_counts(decision, short, unit, write_median))
+        lines = align(_list_counts(decision, short, unit, write_median))
     return [*lines, *more]
 
 
@@ -323,31 +299,6 @@ def _write_batch(one: dict[str, Any]) -> str:
     return f"{batches}{one['per_device_batch_size']}"
 
 
-RELATIVE = ("relative", "low", "high")
-"""Columns of the ratios of frameworks relative to each other."""
-
-
-def name_least(comparison: Comparison) -> str:
-    """Name the least difference of each framework that a comparison could show; nothing if no interval is known."""
-    known = [one for one in comparison.frameworks if not np.isnan(one.least)]
-    text = ", ".join(f"{one.least:.0%} of {one.names['framework']}".replace("%", " %") for one in known)
-    if known and comparison.relative:
-        text += f", or {100 * max(one.least for one in comparison.relative):.0f} % relative to each other"
-    return text
-
-
-def write_ratios(comparison: Comparison) -> list[str]:
-    """Return the lines of the table of ratios by framework."""
-    rows = [["", "framework", "x as fast", "low", "high", *(RELATIVE if comparison.relative else ())]]
-    for one in comparison.frameworks:
-        found = [one, *filter(None, [comparison.find_relative(one)])]
-        numbers = [number for each in found for number in (each.ratio, each.low, each.high)]
-        cells = [f"{number:.3f}" if np.isfinite(number) else "-" for number in numbers]
-        is_named = any(each.is_difference for each in found)
-        rows.append([">" if is_named else "", one.names["framework"], *cells, *[""] * (len(rows[0]) - 2 - len(cells))])
-    return _align(rows)
-
-
 def list_scaling(curve: dict[str, Any], facts: dict[str, Any]) -> list[list[str]]:
     """Return the cells of the table of a curve, its head first. Columns without any value are left out."""
     rows = curve["rows"]
@@ -393,7 +344,7 @@ def turn_scaling(curve: dict[str, Any], facts: dict[str, Any]) -> list[list[list
 
 def write_scaling(curve: dict[str, Any], facts: dict[str, Any]) -> list[str]:
     """Return the lines of the table of a curve, for plain text: each device count is a column."""
-    tables = ["\n".join(_align(table)) for table in turn_scaling(curve, facts)]
+    tables = ["\n".join(align(table)) for table in turn_scaling(curve, facts)]
     return "\n\n".join(tables).splitlines()
 
 
@@ -415,7 +366,7 @@ def _write_pass(has_passed: bool | None) -> str:
     return "" if has_passed is None else "pass" if has_passed else "fail"
 
 
-def _align(rows: Sequence[Sequence[str]]) -> list[str]:
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [GAP.join(map(str.ljust, row, widths)).rstrip() for row in rows]
 

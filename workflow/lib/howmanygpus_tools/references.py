@@ -1,0 +1,339 @@
+"""
+Generates reference tables in Markdown. The keys of config and machine file come from the schemas, and the frameworks
+from the registry.
+
+A document contains a table between two comments, `<!-- generated: NAME -->` and `<!-- end -->`. `make references`
+writes the text between them, and a test checks that it is up to date.
+"""
+
+import argparse
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from howmanygpus.config.schema import read_schema
+from howmanygpus.files import write_text_atomic
+from howmanygpus.registry import FRAMEWORKS, Framework
+from howmanygpus.study.loaders import NATIVE_LOADERS
+from howmanygpus.study.networks import list_models, read_model
+from howmanygpus.study.published import PROTOCOLS, list_published, read_rows
+
+DOCUMENTS = (
+    *(Path("config/README.md"), Path("profiles/README.md")),
+    *(Path("docs/gpu.md"), Path("docs/preparation.md"), Path("docs/studies.md"), Path("docs/tiers.md")),
+)
+CARDS = Path("docs/gpu")
+"""Folder with a file for each card and date, see benchmarks/gpu/summarize.py."""
+PREPARED = {"xrays": "X-rays", "birds": "birds"}
+"""Tables in docs/preparation/, as the target `preparation` makes them, with the words for them."""
+MARKED = re.compile(r"(?P<start><!-- generated: (?P<name>[a-z_]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
+NOTHING = "-"
+PROCESSES = {
+    "plain": ("one for all devices", "srun starts one task; one node at most"),
+    "per_node": ("one per node", "srun starts one task per node"),
+    "per_device": ("one per device", "srun starts one task per device"),
+    "horovodrun": ("one per device", "srun starts one task per device; mpirun with `horovod_controller: mpi`"),
+    "mpirun": ("one per device", "mpirun of the environment starts them on the job's nodes"),
+}
+"""The processes of a run, and how they start in a SLURM job, by launcher; see measure.launch.launchers."""
+
+
+class MarkerError(ValueError):
+    """A document names a table that does not exist, or contains no table."""
+
+
+def render_document(text: str, name: str) -> str:
+    """Return the text of a document with regenerated tables. `name` is the document's name for error messages."""
+    if not MARKED.search(text):
+        raise MarkerError(f"{name}: no `<!-- generated: NAME -->` ... `<!-- end -->` was found; restore the comments")
+
+    def fill(match: re.Match) -> str:
+        if match["name"] not in TABLES:
+            known = ", ".join(sorted(TABLES))
+            raise MarkerError(f"{name}: the generated table {match['name']!r} is unknown; choose from {known}")
+        return f"{match['start']}{TABLES[match['name']]()}{match['end']}"
+
+    return MARKED.sub(fill, text)
+
+
+def format_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table with one line per row."""
+    lines = [list(header), *map(list, rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def describe_keys(schema_name: str, object_name: str | None = None) -> str:
+    """Return a table of the keys of one object of a schema, or of its top level."""
+    schema = read_schema(schema_name)
+    rule = schema["$defs"][object_name] if object_name else schema
+    rows = []
+    for key, value in rule["properties"].items():
+        resolved = _resolve(value, schema)
+        required = (*rule.get("required", ()), *rule.get("else", {}).get("required", ()))
+        default = _show(resolved["default"]) if "default" in resolved else NOTHING
+        default = "required" if key in required else default
+        rows.append([f"`{key}`", _describe_values(resolved, schema), default, resolved["description"]])
+    return format_table(("key", "accepts", "default", "meaning"), rows)
+
+
+def describe_model_options() -> str:
+    """Return a table of the options of every model."""
+    rows = []
+    for model in list_models():
+        options: dict[str, dict] = getattr(read_model(model), "OPTIONS", {})
+        rows += [] if options else [[f"`{model}`", NOTHING, NOTHING, NOTHING, "It has no options."]]
+        for name, rule in options.items():
+            accepts = _describe_values(rule, rule)
+            rows.append([f"`{model}`", f"`{name}`", accepts, _show(rule["default"]), rule["description"]])
+    return format_table(("model", "option", "accepts", "default", "meaning"), rows)
+
+
+def describe_published_numbers() -> str:
+    """Return a table of all published numbers as they are printed, one row per series, network and hardware."""
+    results: dict[tuple[str, ...], list[str]] = {}
+    for table in list_published():
+        for row in read_rows(table):
+            key = (table, row["series"], row["model"], row["hardware"], row["input"])
+            results.setdefault(key, []).append(_describe_result(row))
+    rows = [[f"`{key[0]}`", *(text or NOTHING for text in key[1:]), "; ".join(own)] for key, own in results.items()]
+    return format_table(("table", "series", "network", "hardware", "images", "results"), rows)
+
+
+def describe_unfair() -> str:
+    """Return a table of what was unfair in published studies, by the protocol that repeats it."""
+    rows = [[f"`{row['source']}`", f"`{row['protocol']}`", row["statement"]] for row in read_rows(PROTOCOLS)]
+    return format_table(("source", "protocol", "what the source did"), rows)
+
+
+def _describe_result(row: dict[str, str]) -> str:
+    """Describe one published result, such as `4 GPUs, batch 256: 2036 s, accuracy 0.8365, 9.68 USD`."""
+    size = [f"{row['num_gpus']} GPU{'s' * (row['num_gpus'] != '1')}"] if row["num_gpus"] else []
+    size += [f"batch {row['global_batch_size']}"] if row["global_batch_size"] else []
+    unit = " min" if ":" in row["duration"] else " s"
+    found = [f"{row['duration']}{unit}"] if row["duration"] else []
+    found += [f"{row['images_per_s']} images/s"] if row["images_per_s"] else []
+    found += [f"{row['quality_metric']} {row['quality']}"] if row["quality"] else []
+    found += [f"{'to' if row['duration'] else 'never'} {row['quality_metric']} {row['threshold']}"] * bool(
+        row["threshold"]
+    )
+    found += [f"{row['price']} {row['currency']}"] if row["price"] else []
+    found = found or [f"{row['epochs']} epochs"]
+    return f"{', '.join(size)}: {', '.join(found)}"
+
+
+def list_overrides() -> str:
+    """Return one sentence that lists the keys that a variant may override."""
+    keys = read_schema("config")["$defs"]["overrides"]["properties"]
+    return f"A variant may override {_join_words([f'`{key}`' for key in keys])}.\n"
+
+
+def _resolve(rule: dict, schema: dict) -> dict:
+    if "$ref" not in rule:
+        return rule
+    target = schema["$defs"][rule["$ref"].rpartition("/")[2]]
+    return {**_resolve(target, schema), **{key: value for key, value in rule.items() if key != "$ref"}}
+
+
+def _show(value) -> str:
+    """Format a value as YAML writes it."""
+    if isinstance(value, float) and value < 1e-3:
+        return f"`{value:.1e}`".replace("e-0", "e-")
+    text = json.dumps(value)
+    return f"`{text}`" if text == '""' else f"`{text.replace(chr(34), '')}`"
+
+
+def _describe_values(rule: dict, schema: dict) -> str:
+    """Describe in words the values that a key accepts."""
+    rule = _resolve(rule, schema)
+    if "enum" in rule:
+        return ", ".join("null" if value is None else f"`{value}`" for value in rule["enum"])
+    kinds = [rule["type"]] if isinstance(rule["type"], str) else rule["type"]
+    single = " or ".join(_describe_kind(kind, rule, schema) for kind in kinds if kind != "array")
+    # A list stands last, because the words for its entries would take in what follows.
+    several = [_describe_kind(kind, rule, schema) for kind in kinds if kind == "array"]
+    return ", or ".join([single, *several] if single else several)
+
+
+def _describe_kind(kind: str, rule: dict, schema: dict) -> str:
+    match kind:
+        case "array":
+            exactly = rule.get("minItems") if rule.get("minItems") == rule.get("maxItems") else None
+            return f"list{f' of {exactly}' if exactly else ''}: {_describe_values(rule['items'], schema)}"
+        case "boolean":
+            return "`true`, `false`"
+        case "object":
+            return "mapping"
+        case "string":
+            # A pattern that consists of plain text is a single word.
+            word = re.fullmatch(r"\^(\w+)\$", rule.get("pattern", ""))
+            return f"`{word[1]}`" if word else "text"
+        case "integer" | "number":
+            return " ".join([kind, *filter(None, [_describe_bounds(rule)])])
+    return kind
+
+
+def _describe_bounds(rule: dict) -> str:
+    words = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+    return ", ".join(f"{sign} {rule[bound]}" for bound, sign in words.items() if bound in rule)
+
+
+def _join_words(words: list[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+def _by_framework(header: tuple[str, ...], describe: Callable[[Framework], list[str]]) -> str:
+    rows = [[f"`{name}`", *describe(entry)] for name, entry in FRAMEWORKS.items()]
+    return format_table(("framework", *header), rows)
+
+
+def _code(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words) or NOTHING
+
+
+def describe_frameworks() -> str:
+    """Return a table of the processes, environments and GPU generations of every framework."""
+
+    def describe(entry: Framework) -> list[str]:
+        lowest, highest = entry.capabilities
+        capability = f"{lowest} to {highest}" if highest else f"{lowest} or later"
+        environments = [_code(filter(None, [entry.environments.get(kind)])) for kind in ("cpu", "cuda")]
+        return [f"{PROCESSES[entry.launcher][0]} (`{entry.launcher}`)", *environments, capability]
+
+    return _by_framework(("processes (launcher)", "CPU environment", "GPU environment", "compute capability"), describe)
+
+
+def describe_abilities() -> str:
+    """Return a table of the settings that only some frameworks support."""
+
+    def describe(entry: Framework) -> list[str]:
+        synchronized = [kind for kind, offered in entry.batchnorm.items() if "synchronized" in offered]
+        precisions = [_code(entry.precisions.get(kind, ())) for kind in ("cpu", "cuda")]
+        limits = [f"at most {most} {kind} device" + "s" * (most > 1) for kind, most in entry.max_devices.items()]
+        if synchronized and not entry.synchronizes_over_nodes:
+            limits.append("synchronizes BatchNorm only within a node")
+        return [*precisions, _code(synchronized), _code(entry.compressions), "; ".join(limits) or NOTHING]
+
+    header = (
+        "`precision` on CPU",
+        "`precision` on GPU",
+        "`batchnorm: synchronized`",
+        "`gradient_compression`",
+        "limits",
+    )
+    return _by_framework(header, describe)
+
+
+def describe_best_tiers() -> str:
+    return _by_framework(
+        ("on CPU", "on GPU"), lambda entry: [entry.best.get(kind, NOTHING) for kind in ("cpu", "cuda")]
+    )
+
+
+def describe_loaders() -> str:
+    """Return a table of the native loaders: their frameworks, kinds of workers, inputs, and whether they resize."""
+    rows = []
+    for name, loader in NATIVE_LOADERS.items():
+        users = [
+            framework for framework, entry in FRAMEWORKS.items() if name in (entry.native_loader, entry.dali_loader)
+        ]
+        resizes = f"no: it resizes {loader.resizes}" if loader.resizes else "yes"
+        rows.append([loader.description, _code(users), _code(loader.kinds), _code(loader.inputs), resizes])
+    if without := [framework for framework, entry in FRAMEWORKS.items() if entry.native_loader is None]:
+        rows.append(["none: reported as unsupported", _code(without), NOTHING, NOTHING, NOTHING])
+    header = ("native loader", "frameworks", "`loader_kind` (default first)", "`inputs`", "`random_resized_crop`")
+    return format_table(header, rows)
+
+
+def describe_processes() -> str:
+    """Return a table of how processes start on a cluster. Frameworks that start in the same way share a row."""
+    users: dict[tuple[str, str], list[str]] = {}
+    for name, entry in FRAMEWORKS.items():
+        users.setdefault(PROCESSES[entry.launcher], []).append(name)
+    rows = [[processes, _code(names), start] for (processes, start), names in users.items()]
+    return format_table(("processes of a run", "frameworks", "on a cluster"), rows)
+
+
+def describe_cards() -> str:
+    """Return a table of the runs of benchmarks/gpu/first_minutes.yaml on each card, or that there is none."""
+    rows = []
+    for path in sorted(CARDS.glob("*.json")):
+        card = json.loads(path.read_text())
+        for run in card["runs"]:
+            if run["study"].startswith("first_"):
+                rows.append([card["card"], card["date"], card["commit"][:12], *_describe_rate(run)])
+    header = ("card", "date", "commit", "network, batch", "framework, tier", "images/s", "step, ms", "first step, s")
+    return format_table((*header, "memory, GiB", "over the expert's"), rows) if rows else "No card was measured yet.\n"
+
+
+def describe_preparation(part: str, columns: dict[str, tuple[str, str]]) -> str:
+    """Return a table of one part of docs/preparation/. columns: title and number format of each column, by its name."""
+    found: dict[str, list[str]] = {}
+    for stem in PREPARED:
+        with Path("docs/preparation", f"{stem}.tsv").open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, delimiter="\t"):
+                if row["part"] == part:
+                    cells = [form.format(float(row[name])) if row[name] else "" for name, (_, form) in columns.items()]
+                    found.setdefault(row["name"], []).extend(cells)
+    header = [f"{words}, {title}" for words in PREPARED.values() for title, _ in columns.values()]
+    return format_table((part, *header), ([f"`{name}`", *cells] for name, cells in found.items()))
+
+
+def _describe_rate(run: dict) -> list[str]:
+    named = f"{run['model']}, {run['per_device_batch_size']}", f"`{run['framework']}`, {run['tier']}"
+    if run["status"] != "completed":
+        return [*named, run["status"], *[NOTHING] * 4]
+    memory_gib, ratio = run["peak_memory_gib"], run.get("over_expert")
+    rates = f"{run['images_per_s']:,.0f}", f"{1000 * run['step_s_median']:.2f}", f"{run['first_step_s']:.1f}"
+    beside = NOTHING if ratio is None else f"{ratio:.3f} ({run['expert_way']})"
+    return [*named, *rates, NOTHING if memory_gib is None else f"{memory_gib:.1f}", beside]
+
+
+SPEEDS = {"images_per_s": ("images/s", "{:,.0f}"), "mb_per_s": ("MB/s", "{:.0f}")}
+ERRORS = {"psnr_db": ("PSNR (dB)", "{:.1f}"), "mean_difference": ("mean difference", "{:.2f}")}
+TABLES: dict[str, Callable[[], str]] = {
+    "config_keys": partial(describe_keys, "config"),
+    "dataset_keys": partial(describe_keys, "config", "dataset"),
+    "study_keys": partial(describe_keys, "config", "study"),
+    "program_keys": partial(describe_keys, "config", "program"),
+    "optimizer_keys": partial(describe_keys, "config", "optimizer"),
+    "random_resized_crop_keys": partial(describe_keys, "config", "random_resized_crop"),
+    "protocols_keys": partial(describe_keys, "config", "protocols"),
+    "quality_keys": partial(describe_keys, "config", "quality"),
+    "overrides": list_overrides,
+    "published_numbers": describe_published_numbers,
+    "unfair_protocols": describe_unfair,
+    "model_options": describe_model_options,
+    "machine_keys": partial(describe_keys, "machine"),
+    "device_keys": partial(describe_keys, "machine", "device"),
+    "slurm_keys": partial(describe_keys, "machine", "slurm"),
+    "interpreter_keys": partial(describe_keys, "machine", "interpreter"),
+    "frameworks": describe_frameworks,
+    "abilities": describe_abilities,
+    "best_tiers": describe_best_tiers,
+    "loaders": describe_loaders,
+    "processes": describe_processes,
+    "cards": describe_cards,
+    "preparation_libraries": partial(describe_preparation, "library", SPEEDS),
+    "preparation_filters": partial(describe_preparation, "filter", {"images_per_s": SPEEDS["images_per_s"]} | ERRORS),
+    "preparation_formats": partial(
+        describe_preparation, "format", {"kb_per_image": ("kB", "{:.1f}"), "psnr_db": ERRORS["psnr_db"]}
+    ),
+}
+"""All generated tables, by the name in their comments."""
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    texts = {path: render_document(path.read_text(), str(path)) for path in DOCUMENTS}
+    for path, written in texts.items():
+        if not path.exists() or path.read_text() != written:
+            write_text_atomic(path, written)
+            print(f"{path} was written")
+
+
+if __name__ == "__main__":
+    main()
