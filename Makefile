@@ -70,7 +70,7 @@ test: $(TESTABLE)
 	$(TEST) -m quick
 
 test-frameworks: $(TESTABLE)
-	$(TEST) -m frameworks
+	$(TEST) -m "frameworks and not retired"
 
 test-slow: $(TESTABLE)
 	$(TEST) -m "not quick" $(if $(TEST_MINUTES),--minutes "$(TEST_MINUTES)")

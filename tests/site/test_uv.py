@@ -92,10 +92,10 @@ def test_a_file_that_is_not_the_locked_one_is_not_installed(is_other, configured
     lock.write_text(f"toy==1.0 \\\n    --hash=sha256:{'0' * 64 if is_other else digest}\n")
     if is_other:
         with pytest.raises(SystemExit, match="toy"):
-            build.install(configured / "environment", [pins, lock])
+            build.install(configured / "environment", [pins, lock], sys.executable)
         assert "Hash mismatch" in capfd.readouterr().err
     else:
-        build.install(configured / "environment", [pins, lock])
+        build.install(configured / "environment", [pins, lock], sys.executable)
         assert "toy==1.0" in build.list_packages(configured / "environment" / "bin" / "python")
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.site.environments.pins import read_requirements
+from howmanygpus.site.environments import build
+from howmanygpus.site.environments.build import find_python
+from howmanygpus.site.environments.pins import NEWEST_PYTHONS, read_requirements
 from howmanygpus_tools.check_gpu import overlay as site
 from howmanygpus_tools.wheelhouse.wheelhouse import (
     WheelhouseError,
@@ -169,7 +171,7 @@ def test_an_old_python_is_refused_and_a_new_one_is_warned_about():
     old, usual, new = (run_as(version, script) for version in ((3, 11, 3), (3, 11, 4), (3, 12, 1)))
     assert old.returncode == 1 and "3.11.4 or later is needed: make PYTHON=python3.11" in old.stderr
     assert (usual.returncode, usual.stdout) == (0, "")
-    assert new.returncode == 0 and "mxnet_gluon, chainer_mn cannot be installed with it, all other" in new.stdout
+    assert new.returncode == 0 and "mxnet_gluon, chainer_mn need Python 3.11, which the workflow looks" in new.stdout
 
 
 def test_other_systems_are_refused_and_other_processors_get_a_remark():
@@ -183,8 +185,23 @@ def test_other_systems_are_refused_and_other_processors_get_a_remark():
     assert gpu.returncode == 0 and "AMD GPU" in gpu.stdout and "a device is a CPU core" in gpu.stdout
 
 
-def test_pins_without_builds_for_a_newer_python_are_refused(tmp_path):
+def test_pins_without_builds_for_a_newer_python_are_refused_where_there_is_no_older_one(tmp_path, monkeypatch):
+    for name in ("PATH", "HOME", "UV_PYTHON_INSTALL_DIR", "PYENV_ROOT"):
+        monkeypatch.setenv(name, str(tmp_path))
     words = ["workflow/scripts/build_environment.py", "--name", "mxnet-cpu", "--pins", "envs/mxnet-cpu.txt"]
     refused = run_as((3, 12, 1), *words, "--record", str(tmp_path / "record.json"))
     assert refused.returncode == 1
     assert "envs/mxnet-cpu.txt: its pins have builds for Python 3.11 and older, and .venv has 3.12" in refused.stderr
+
+
+def test_an_older_python_of_the_machine_is_found_for_pins_that_need_it(tmp_path, monkeypatch):
+    """This Python takes itself for the next one, and finds itself on the path."""
+    own = sys.version_info[:2]
+    (tmp_path / "pins.txt").write_text("toy==1\n")
+    monkeypatch.setitem(NEWEST_PYTHONS, "toy==1", own)
+    monkeypatch.setenv("PATH", f"{sys.base_prefix}/bin:{os.environ['PATH']}")
+    assert find_python([tmp_path / "pins.txt"]) == sys.executable
+    monkeypatch.setattr(build.sys, "version_info", (own[0], own[1] + 1, 0))
+    found = find_python([tmp_path / "pins.txt"])
+    told = subprocess.run([found, "-c", "import sys; print(sys.version_info[:2])"], capture_output=True, text=True)
+    assert told.stdout.strip() == str(tuple(own))

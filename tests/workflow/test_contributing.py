@@ -44,6 +44,7 @@ FRAMEWORKS["toy"] = Framework(
 )
 """
 LOADER_ENTRY = '\nNATIVE_LOADERS["toys.toy_loader"] = NativeLoader(("threads",), description="the toys\' own loader")\n'
+EXPORTER_ENTRY = 'TOOLS["toy_tool"] = "cat {folder}/runs.txt"\n\n\n'
 ENTRY = """\
     "toy_setting": Setting(
         default=0, accepts={{"type": "integer"}}, doc="A toy.", gate={gate}, memory=False, work=True
@@ -88,7 +89,7 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
         "measure/frameworks/<family>/<strategy>.py": NEW,
         "registry.py": append(REGISTRY_ENTRY),
         "envs/<environment>.txt": NEW,
-        "config/all_frameworks.yaml": replace("      - chainer_mn\n", "      - chainer_mn\n      - toy\n"),
+        "config/all_frameworks.yaml": replace("      - jax_sharding\n", "      - jax_sharding\n      - toy\n"),
         "howmanygpus_tools/check_gpu/overlay.py": append(FOUND_BY),
         "config/README.md": GENERATED,
         "profiles/README.md": GENERATED,
@@ -127,7 +128,7 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
     },
     "exporter": {
         "howmanygpus_tools/export/<tool>.py": NEW,
-        "howmanygpus_tools/export/__init__.py": insert('TOOLS["toy_tool"] = "cat {folder}/runs.txt"\n\n\n', "def write("),
+        "howmanygpus_tools/export/__init__.py": insert(EXPORTER_ENTRY, "def write("),
         "envs/<tool>.txt": NEW,
         "docs/export.md": insert("| Toy | `cat results/export/toy_tool/runs.txt` | a line |\n", "| MLflow |"),
     },

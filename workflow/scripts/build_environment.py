@@ -9,18 +9,7 @@ from howmanygpus.files import write_json_atomic
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.environments.build import build_environment, use_fetched
 from howmanygpus.site.environments.existing import link, wrap_interpreter
-from howmanygpus.site.environments.pins import list_pin_files, read_newest_python, resolve_horovod_base
-
-
-def refuse_newer_python(name: str, pins: list[Path]) -> None:
-    """Raise SystemExit if the pins have no builds for this Python. pip would name a package, but not the remedy."""
-    newest = read_newest_python(pins)
-    if newest and sys.version_info[:2] > newest:
-        last, own = (".".join(map(str, version[:2])) for version in (newest, sys.version_info))
-        sys.exit(
-            f"envs/{name}.txt: its pins have builds for Python {last} and older, and .venv has {own}; leave the "
-            f"framework out, or remove .venv and call `make PYTHON=python{last} .venv/installed`"
-        )
+from howmanygpus.site.environments.pins import list_pin_files, resolve_horovod_base
 
 
 def find_pins(name: str) -> list[Path]:
@@ -49,7 +38,6 @@ def main() -> None:
     if arguments.existing:
         record = wrap_interpreter(arguments.name, arguments.pins, arguments.existing)
     else:
-        refuse_newer_python(arguments.name, arguments.pins)
         horovod = json.loads(arguments.horovod.read_text()) if arguments.horovod else None
         # `make` links `.venv` before anything is installed, so it holds the lock itself.
         record = build_environment(arguments.name, arguments.pins, horovod, lock=arguments.link is None)

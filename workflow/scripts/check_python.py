@@ -52,8 +52,8 @@ def main() -> None:
     if lacking:
         last = ".".join(map(str, min(filter(None, newest.values()))))
         print(
-            f"{sys.executable} is Python {version}: {', '.join(lacking)} cannot be installed with it, all other "
-            f"frameworks can. To measure these too: make PYTHON=python{last} ..."
+            f"{sys.executable} is Python {version}. {', '.join(lacking)} need Python {last}, which the workflow looks "
+            "for when they are measured; it may be beside this one."
         )
 
 

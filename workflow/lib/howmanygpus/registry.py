@@ -27,6 +27,8 @@ class Framework:
     best_without: whether its `best` tier avoids that overhead on one device, unless gradients are compressed.
     best_on_one: why its `best` tier has one device at most, if so.
     keeps_exchange: why no run can leave out the exchange of gradients, by precision; empty if a run can.
+    support: `current`; `maintained` here, though its project publishes no more releases; or `retired`, with the
+        pins of envs/retired.txt and a Python of its own, which hold back nothing else.
     """
 
     family: str
@@ -51,6 +53,7 @@ class Framework:
     best_without: bool = False
     best_on_one: str = ""
     keeps_exchange: dict[str, str] = field(default_factory=dict)
+    support: str = "current"
 
     def resolve_machinery(self, settings: dict[str, Any]) -> str:
         """Return the overhead of a run on one device for collective operations. settings: `tier`, compression."""
@@ -106,6 +109,7 @@ TENSORFLOW: dict[str, Any] = {
     "best": {"cuda": "XLA (jit_compile)"},
 }
 HOROVOD_TENSORFLOW = TENSORFLOW | {
+    "support": "maintained",
     "launcher": "horovodrun",
     "environments": {"cpu": "horovod-tensorflow-cpu", "cuda": "horovod-tensorflow-cuda12"},
     "batchnorm": {"cpu": ("local",), "cuda": ("local",)},
@@ -143,6 +147,7 @@ FRAMEWORKS = {
     ),
     "horovod_pytorch": Framework(
         strategy="horovod",
+        support="maintained",
         launcher="horovodrun",
         batchnorm={"cpu": ("local",), "cuda": ("local",)},
         lacks_synchronized={
@@ -188,6 +193,7 @@ FRAMEWORKS = {
     ),
     "mxnet_gluon": Framework(
         family="gluon",
+        support="retired",
         strategy="contexts",
         launcher="per_node",
         environments={"cpu": "mxnet-cpu", "cuda": "mxnet-cuda11"},
@@ -202,6 +208,7 @@ FRAMEWORKS = {
     ),
     "chainer_mn": Framework(
         family="chainer",
+        support="retired",
         strategy="multi_node",
         launcher="mpirun",
         one_device="ChainerMN's optimizer with one process",
@@ -213,6 +220,7 @@ FRAMEWORKS = {
         best={"cuda": "cuDNN autotune"},
     ),
 }
+RETIRED = tuple(name for name, entry in FRAMEWORKS.items() if entry.support == "retired")
 LOSS_ON_EVERY_DEVICE = "pytorch_dp"
 """The only framework that computes its loss on the first device alone unless it is told otherwise."""
 LOSS_ON_FIRST_DEVICE = "mxnet_gluon"

@@ -19,11 +19,18 @@ from howmanygpus.clone import CLONE
 from howmanygpus.config.errors import refuse_choice
 from howmanygpus.files import write_text_atomic
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.site.environments.pins import FOLDER, LOCKS, as_options, list_pin_files, read_newest_python, split_pins
+from howmanygpus.site.environments.pins import (
+    FOLDER,
+    LOCKS,
+    OLDEST_PYTHON,
+    as_options,
+    list_pin_files,
+    read_newest_python,
+    split_pins,
+)
 from howmanygpus.site.environments.uv import compile_requirements, install_packages
 from howmanygpus_tools.export import TOOLS
 
-OLDEST_PYTHON = "3.11"
 PLATFORM = "x86_64-manylinux_2_28"
 """Platform of the locks of environments that only some versions of Python can build."""
 UNHASHED = ("torch",)
@@ -44,7 +51,7 @@ def lock(name: str) -> bool:
         if path.exists():
             # Versions stay. Hashes are asked for again, because uv would keep those it finds.
             locked.write_text(HASHES.sub("", path.read_text()))
-        options = ["--python-version", ".".join(map(str, newest)) if newest else OLDEST_PYTHON]
+        options = ["--python-version", ".".join(map(str, newest)) if newest else OLDEST_PYTHON.rpartition(".")[0]]
         options += ["--python-platform", PLATFORM] if newest else ["--universal"]
         first, _ = split_pins(pins)
         if first:

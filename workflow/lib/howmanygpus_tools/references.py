@@ -201,9 +201,10 @@ def describe_frameworks() -> str:
         lowest, highest = entry.capabilities
         capability = f"{lowest} to {highest}" if highest else f"{lowest} or later"
         environments = [_code(filter(None, [entry.environments.get(kind)])) for kind in ("cpu", "cuda")]
-        return [f"{PROCESSES[entry.launcher][0]} (`{entry.launcher}`)", *environments, capability]
+        return [f"{PROCESSES[entry.launcher][0]} (`{entry.launcher}`)", *environments, capability, entry.support]
 
-    return _by_framework(("processes (launcher)", "CPU environment", "GPU environment", "compute capability"), describe)
+    header = ("processes (launcher)", "CPU environment", "GPU environment", "compute capability", "support")
+    return _by_framework(header, describe)
 
 
 def describe_abilities() -> str:

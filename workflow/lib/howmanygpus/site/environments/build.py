@@ -17,11 +17,19 @@ import subprocess
 import sys
 import tempfile
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 
 from howmanygpus.files import hold_lock, write_json_atomic
 from howmanygpus.site.environments.cache import find_made, resolve_cache
-from howmanygpus.site.environments.pins import as_options, find_requirement, hash_requirements, split_pins
+from howmanygpus.site.environments.pins import (
+    OLDEST_PYTHON,
+    as_options,
+    find_requirement,
+    hash_requirements,
+    read_newest_python,
+    split_pins,
+)
 from howmanygpus.site.environments.uv import OWN, Uv, install_packages
 
 OTHER_PLACES = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")
@@ -56,9 +64,37 @@ def has_pip() -> bool:
 HAS_PIP = has_pip()
 
 
-def hash_pins(pins: list[Path]) -> str:
-    """Return the hash of the pins, of this Python and of the machine's architecture."""
-    return hash_requirements(pins, f"{sys.version} {os.uname().machine}")
+def find_python(pins: list[Path]) -> str:
+    """Return the Python to install pins with: this one, or an older one of this machine if they have no builds for it.
+
+    Raises SystemExit if the machine has none.
+    """
+    newest = read_newest_python(pins)
+    if newest is None or sys.version_info[:2] <= newest:
+        return sys.executable
+    last, own = (".".join(map(str, version[:2])) for version in (newest, sys.version_info))
+    command = [str(OWN.path), "python", "find", "--no-config", "--no-project", "--no-python-downloads", "--system"]
+    found = subprocess.run([*command, f">={OLDEST_PYTHON},<={last}.99"], capture_output=True, text=True)
+    if found.returncode:
+        sys.exit(
+            f"{pins[0]}: its pins have builds for Python {last} and older, and .venv has {own}; leave the framework "
+            f"out, or install Python {last} beside it, for example by `{OWN.path} python install {last}`"
+        )
+    return found.stdout.strip()
+
+
+@cache
+def read_version(python: str) -> str:
+    """Return the version and build of a Python."""
+    if python == sys.executable:
+        return sys.version
+    command = [python, "-c", "import sys; print(sys.version)"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def hash_pins(pins: list[Path], python: str) -> str:
+    """Return the hash of the pins, of the Python that installs them, and of the machine's architecture."""
+    return hash_requirements(pins, f"{read_version(python)} {os.uname().machine}")
 
 
 def create(folder: Path | str, python: str = sys.executable) -> list[str]:
@@ -89,12 +125,14 @@ def clear_pip_locations() -> None:
     os.environ["PIP_USER"] = "0"
 
 
-def install(folder: Path, pins: list[Path], more: tuple[str, ...] = ()) -> None:
-    """Create an environment with the pins. `more` are uv's arguments for all pins that are not build requirements.
+def install(folder: Path, pins: list[Path], base: str, more: tuple[str, ...] = ()) -> None:
+    """Create an environment with the pins. base: the Python that it is made from.
+
+    `more` are uv's arguments for all pins that are not build requirements.
 
     Raises SystemExit if that fails.
     """
-    subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)], check=True)
+    subprocess.run([base, "-m", "venv", "--clear", "--without-pip", str(folder)], check=True)
     python, (first, others) = folder / "bin" / "python", split_pins(pins)
     with tempfile.TemporaryDirectory() as scratch:
         uv = OWN if OWN.path.exists() else fetch_uv(find_requirement("uv", pins), Path(scratch))
@@ -146,20 +184,21 @@ def build_environment(name: str, pins: list[Path], horovod: dict | None = None, 
     horovod: the record of the wheel to install with it. lock: wait for other processes that build the same
     environment. Without it, the caller holds the lock.
     """
-    cache, digest = resolve_cache(), hash_pins(pins)
+    places, base = resolve_cache(), find_python(pins)
+    digest = hash_pins(pins, base)
     more: tuple[str, ...] = ()
     if horovod:
         digest = hashlib.sha256(f"{digest} {horovod['sha256']}".encode()).hexdigest()
         more = (horovod["wheel"],)
-    folder = cache / f"{name}-{digest[:12]}"
+    folder = places / f"{name}-{digest[:12]}"
     python, marker = folder / "bin" / "python", folder / MARKER
     if (made := find_made(marker)).exists():
         return json.loads(made.read_text())
     with hold_lock(f"{folder}.lock") if lock else nullcontext():
         if not marker.exists():
             shutil.rmtree(folder, ignore_errors=True)
-            cache.mkdir(parents=True, exist_ok=True)
-            install(folder, pins, more)
+            places.mkdir(parents=True, exist_ok=True)
+            install(folder, pins, base, more)
             record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
             built = {"horovod": horovod} if horovod else {}
             write_json_atomic(marker, {**record, **built, "packages": list_packages(python)})

@@ -22,6 +22,8 @@ HOROVOD = "horovod-"
 """Prefix of environments that contain Horovod; the name of the environment that it is built beside follows."""
 HOROVOD_TOOLS, HOROVOD_SOURCE = FOLDER / "horovod.build.txt", FOLDER / "horovod.source.txt"
 
+OLDEST_PYTHON = "3.11.4"
+"""The oldest Python that runs the workflow and its environments; see workflow/scripts/check_python.py."""
 NEWEST_PYTHONS = {"numpy==1.23.5": (3, 11)}
 """The newest Python for which there are builds of a pin. MXNet 1.9 and Chainer 7.8 do not run with a later NumPy."""
 

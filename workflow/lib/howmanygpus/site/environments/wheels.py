@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from howmanygpus.files import atomic_folder, hold_lock
-from howmanygpus.site.environments.build import create, hash_pins
+from howmanygpus.site.environments.build import create, find_python, hash_pins
 from howmanygpus.site.environments.cache import find_made, resolve_cache
 from howmanygpus.site.environments.horovod import download_source
 from howmanygpus.site.environments.pins import as_options, is_lock, read_requirements, split_pins
@@ -23,7 +23,7 @@ def fetch(pins: list[Path], tools: list[Path], source: Path | None, folder: Path
     with atomic_folder(folder) as partial, tempfile.TemporaryDirectory() as temporary:
         scratch = Path(temporary)
         first, others = split_pins([_drop_hashes(path, scratch) if is_lock(path) else path for path in pins])
-        pip, python = create(scratch / "environment"), scratch / "environment" / "bin" / "python"
+        pip, python = create(scratch / "environment", find_python(pins)), scratch / "environment" / "bin" / "python"
         wheel = [*pip, "wheel", "--wheel-dir", str(partial)]
         if first:
             subprocess.run([*wheel, *as_options(first)], check=True)
@@ -47,7 +47,7 @@ def _drop_hashes(lock: Path, scratch: Path) -> Path:
 def fetch_wheels(name: str, pins: list[Path], tools: list[Path], source: Path | None) -> dict:
     """Return the record of an environment's fetched wheels. `tools` and `source` are Horovod's, if it has Horovod."""
     ingredients = [*pins, *tools, *([source] if source else [])]
-    folder = find_made(resolve_cache() / f"{name}-{hash_pins(ingredients)[:12]}-wheels")
+    folder = find_made(resolve_cache() / f"{name}-{hash_pins(ingredients, find_python(pins))[:12]}-wheels")
     with nullcontext() if folder.exists() else hold_lock(f"{folder}.lock"):
         if not folder.exists():
             fetch(pins, tools, source, folder)
