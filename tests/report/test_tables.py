@@ -159,21 +159,6 @@ def test_a_run_with_other_settings_is_stale_and_ignored(tmp_path):
     assert pd.isna(row["images_per_s"])
 
 
-@pytest.mark.parametrize("was", ["equal", None])
-def test_runs_of_a_former_tier_are_stale_and_name_the_remedy(tmp_path, was):
-    """A record without a tier is older than the key, whose default was `equal`."""
-    store_run(tmp_path, "run0", make_spec())
-    path = tmp_path / "results" / "runs" / "run0" / "run.json"
-    record = json.loads(path.read_text())
-    del record["spec"]["tier"]
-    path.write_text(json.dumps(record | {"spec": record["spec"] | ({"tier": was} if was else {})}))
-    plan = plan_of(make_spec(tier="stock")) | {"defaults": {"tier": "stock"}}
-    row = collect(plan, tmp_path)[0].iloc[0]
-    assert row["status"] == "stale"
-    assert row["reason"].startswith("was run with another tier; the tier equal is replaced by stock, and the next call")
-    assert pd.isna(row["images_per_s"])
-
-
 def test_a_gpu_run_never_names_the_processor_as_its_device(tmp_path):
     """A framework that does not tell the GPU's name leaves the cell empty."""
     specs = [make_spec(), make_spec(device="cuda", device_kind="cuda", repeat=2)]

@@ -41,8 +41,6 @@ WORDS = [
     ),
     ({"model": "ResNet44"}, 'studies.s.model: "ResNet44" is not a known model; did you mean resnet44?'),
     ({"scaling": "week"}, 'studies.s.scaling: "week" is not known here; did you mean weak?'),
-    ({"tier": "equal"}, 'studies.s.tier: "equal" is not known here; this tier is now stock, which no longer switches'),
-    ({"variants": {"v": {"tier": "equal"}}}, 'studies.s.variants.v.tier: "equal" is not known here; this tier is now'),
     ({"precision": ["fp64"]}, 'studies.s.precision[0]: "fp64" is not known here; '),
     (
         {"inputs": ["tfrecord"]},

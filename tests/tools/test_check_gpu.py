@@ -126,8 +126,6 @@ def test_a_run_without_a_telemetry_file_has_a_problem(tmp_path):
 def test_a_sampler_problem_in_the_record_is_a_finding(tmp_path):
     rows = []
     records = {"a": {"telemetry": {"problem": None}}, "b": {"telemetry": {"problem": "node 0: killed"}}}
-    # Records of former versions.
-    records |= {"c": {}, "d": {"telemetry_problem": "node 0: killed"}}
     for name, noticed in records.items():
         folder = tmp_path / name
         folder.mkdir()
@@ -136,7 +134,7 @@ def test_a_sampler_problem_in_the_record_is_a_finding(tmp_path):
         rows.append({"status": "completed", "run_dir": name, "wall_time_s": 10.0, "variant": "base", "input": "arrays"})
     rates = pd.DataFrame(rows).assign(framework="f", precision="fp32", per_device_batch_size=8)
     summaries = findings.add_telemetry(rates, on_gpu=True, results=tmp_path)
-    assert [(each["samples"], each["problem"]) for each in summaries] == [(1, ""), (1, "node 0: killed")] * 2
+    assert [(each["samples"], each["problem"]) for each in summaries] == [(1, ""), (1, "node 0: killed")]
 
 
 BATCH_COLUMNS = ("framework", "per_device_batch_size", "status", "reason", "peak_memory_gib", "images_per_s")

@@ -527,11 +527,6 @@ SETTINGS: dict[str, Setting] = {
         default="stock",
         accepts={
             "enum": ["stock", "best"],
-            "x-former": {
-                "equal": (
-                    "this tier is now stock, which no longer switches PyTorch's optimizer to its slow loop: write stock"
-                )
-            },
         },
         doc=(
             "Both tiers do the same mathematics. `stock` trains as the training loop in each framework's own "

@@ -211,9 +211,7 @@ def _explain(error: "jsonschema.ValidationError", place: str) -> ConfigError:
     schema: Any = error.schema
     match error.validator:
         case "enum":
-            former = schema.get("x-former", {})
-            remedy = former[value] if isinstance(value, str) and value in former else _hint_for_choice(value, rule)
-            return refuse(place, value, "is not known here", remedy)
+            return refuse(place, value, "is not known here", _hint_for_choice(value, rule))
         case "type":
             return _explain_type(value, [rule] if isinstance(rule, str) else rule, place, schema.get("minItems", 1))
         case "pattern" if rule.startswith("^[a-z]"):

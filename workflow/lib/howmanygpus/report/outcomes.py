@@ -26,11 +26,8 @@ UNDECIDED = (
 """Statuses that say nothing about how well a configuration trains: it was not trained, or something stopped it."""
 
 
-FORMER_DEFAULTS = {
-    **{"tier": "equal", "eval_batchnorm": "running", "exchange": "all", "evaluate": True},
-    **{"frozen_batches": False, "reads_every_loss": False},
-}
-"""Values for records that lack a key, for keys whose default has changed since and for keys that no study can set."""
+UNSET = {"exchange": "all", "evaluate": True, "frozen_batches": False, "reads_every_loss": False}
+"""Values of the keys that no study can set, in all runs but controls and probes."""
 
 
 class GridDecision(TypedDict):
@@ -125,25 +122,17 @@ def _read_outcome(
         return *describe_attempt(attempts[-1]), attempts[-1], False
     record = _read_or_explain(folder / "run.json")
     if changed := list_changes(planned["spec"], record, defaults):
-        return "stale", _explain_staleness(sorted(changed), record["spec"]), record, True
+        return "stale", f"was run with another {', '.join(sorted(changed))}", record, True
     return record["status"], record["reason"], record, True
 
 
 def list_changes(planned: dict, record: dict, defaults: dict) -> list[str]:
     """Return the keys in which a planned specification differs from that of an existing run. record: a run.json."""
     # A run from before a key of the config existed used its default. A user's model may have moved.
-    was = defaults | FORMER_DEFAULTS | record["spec"]
+    was = defaults | UNSET | record["spec"]
     changed = [key for key, value in planned.items() if key not in MODEL_PATH_KEYS and was.get(key) != value]
     # Records have no credentials of addresses.
     return [key for key in changed if was.get(key) != hide_everywhere(planned[key])]
-
-
-def _explain_staleness(changed: list[str], was: dict) -> str:
-    """Return the reason of a stale run. was: the specification of the existing run."""
-    reason = f"was run with another {', '.join(changed)}"
-    if (FORMER_DEFAULTS | was).get("tier") == "equal":
-        reason += "; the tier equal is replaced by stock, and the next call of snakemake does the run again"
-    return reason
 
 
 def read_run_attempts(folder: Path) -> tuple[dict, ...]:

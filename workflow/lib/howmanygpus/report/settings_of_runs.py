@@ -7,7 +7,7 @@ from typing import Any
 from howmanygpus.measure.spec import MODEL_PATH_KEYS
 from howmanygpus.paths import RUNS
 from howmanygpus.report.columns import IDENTITY
-from howmanygpus.report.outcomes import FORMER_DEFAULTS
+from howmanygpus.report.outcomes import UNSET
 
 CODE = ("family", "strategy", "launcher", "device_kind")
 """Keys of a specification that follow from the framework and the device."""
@@ -19,7 +19,7 @@ def describe_settings(plan: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
     plan: content of results/plans/{study}.json. Two runs with equal settings do the same work in the same way.
     """
-    left_out, defaults = {*IDENTITY, *CODE, *PLACES}, flatten(FORMER_DEFAULTS | plan["defaults"])
+    left_out, defaults = {*IDENTITY, *CODE, *PLACES}, flatten(UNSET | plan["defaults"])
     return {
         str(RUNS / path): {
             name: value

@@ -47,7 +47,7 @@ def _begins_with(devices: pd.Series, prefixes: tuple[str, ...]) -> pd.Series:
 
 def find_problem(record: dict) -> str | None:
     """Return why the samples of a run are incomplete; None if they are not. record: its run.json or attempt.json."""
-    return record.get("telemetry", {}).get("problem") or record.get("telemetry_problem")
+    return record.get("telemetry", {}).get("problem")
 
 
 def lacks(record: dict, column: str) -> bool:
