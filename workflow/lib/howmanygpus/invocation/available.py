@@ -15,6 +15,7 @@ from typing import Any
 from howmanygpus.invocation.closing_message import AVAILABLE, repeat_call
 from howmanygpus.invocation.dry_run.reasons import RerunReasons, is_missing
 from howmanygpus.invocation.dry_run.summary import PRODUCTS, count, resolve_stage, shorten_list
+from howmanygpus.invocation.internals import forget_parameters
 from howmanygpus.invocation.modules import find_own_name, give_name
 
 _FOUND: dict[str, dict[str, str]] = defaultdict(dict)
@@ -99,7 +100,7 @@ def allow(dag: Any, makes_products: bool) -> None:
     for job in dag.jobs:
         dag.reason(job).clear()
         if find_own_name(job.rule) == "plan_runs":
-            job._params = job._non_derived_params = None
+            forget_parameters(job)
 
 
 def list_stale(study: str) -> dict[str, str]:

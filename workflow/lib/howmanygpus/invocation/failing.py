@@ -40,6 +40,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from howmanygpus.files import atomic_path
 from howmanygpus.invocation.attempts import find_new_attempt, list_attempts, record_blocked
 from howmanygpus.invocation.disk import FULL, find_disk_full_message, list_folders, list_full_disks, read_end
+from howmanygpus.invocation.internals import keep_from_starting
 from howmanygpus.invocation.interrupting import find_interruption, stop_starting
 from howmanygpus.invocation.modules import find_own_name
 from howmanygpus.invocation.submitted_jobs import find_older
@@ -240,9 +241,7 @@ class Failures(logging.Filter):
             if job.rule.name in LONG_STEPS and not dag.finished(job):
                 waiting = {name_run(found) for found in dag.bfs(dag.depending, job) if dag.needrun(found)} - {""}
                 if waiting and waiting <= self._blocked:
-                    with self._workflow.scheduler._lock:
-                        dag._ready_jobs.discard(job)
-                        dag._n_until_ready[job] += 1
+                    keep_from_starting(self._workflow, job)
 
     def _check_disks(self) -> None:
         if time.monotonic() - self._checked_at >= DISK_CHECK_S:

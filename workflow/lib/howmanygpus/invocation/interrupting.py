@@ -27,9 +27,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from snakemake_interface_common.exceptions import WorkflowError
-
-from howmanygpus.invocation.versions import REMEDY
+from howmanygpus.invocation import internals
 
 POLL_S = 0.5
 """How often the wait for jobs looks whether a signal has arrived."""
@@ -93,9 +91,7 @@ def find_interruption() -> str:
 def stop_starting(scheduler: Any) -> None:
     """Let a scheduler start no other job, and end when the running ones have ended."""
     scheduler.exit_gracefully()
-    # Only the executor of a cluster has jobs that wait for others to end.
-    if cancel := getattr(scheduler._executor, "cancel_waiting_jobs", None):
-        cancel()
+    internals.cancel_waiting_jobs(scheduler)
 
 
 def note_signals(scheduler: Any) -> None:
@@ -103,10 +99,8 @@ def note_signals(scheduler: Any) -> None:
 
     Call it in `onstart`, before the scheduler waits for the first time.
     """
-    news = getattr(scheduler, "_open_jobs", None)
-    if not isinstance(news, threading.Semaphore):
-        raise WorkflowError(f"Snakemake's scheduler waits without `_open_jobs`, so that Ctrl-C may be lost; {REMEDY}")
-    scheduler._open_jobs = interruptible = Interruptible(news, functools.partial(stop_starting, scheduler))
+    stop = functools.partial(stop_starting, scheduler)
+    interruptible = internals.replace_news(scheduler, lambda news: Interruptible(news, stop))
     signal.signal(signal.SIGTERM, interruptible.terminate)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interruptible.press)

@@ -2,7 +2,6 @@
 
 import atexit
 import sys
-import uuid
 from collections.abc import Callable
 from contextlib import chdir
 from functools import wraps
@@ -20,6 +19,7 @@ from howmanygpus.invocation import (
     available,
     closing_message,
     deciding,
+    internals,
     interrupting,
     modules,
     passes,
@@ -78,7 +78,7 @@ class Invocation:
         self._is_module, self.place = modules.is_module(workflow), modules.find_place(workflow)
         self.place.mkdir(parents=True, exist_ok=True)
         RuleFunctions.root = self.place
-        self._start = passes.find_start()
+        self._start = internals.find_start()
         if self.place != Path():
             self._start = self._start.resolve()
         self._is_dry_run = workflow.output_settings.dryrun
@@ -213,10 +213,10 @@ class Invocation:
         deciding.write_decisions(self.plan)
         starting.announce_gate(workflow, self._logger.info)
         # The names of all jobs of a call end with this.
-        announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"), warn)
+        announce(name := internals.name_call(workflow), warn)
         if self.machine.submits and not workflow.local_exec:
             every_s = workflow.executor_settings.init_seconds_before_status_checks
-            waiting.watch_queue(workflow.scheduler._executor.run_uuid, every_s, warn)
+            waiting.watch_queue(name, every_s, warn)
         if self._progress and not workflow.touch:
             self._progress.begin(self.plan, workflow)
 

@@ -13,11 +13,11 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import NamedTuple, NoReturn
 
 import snakemake
-from snakemake.common.workdir_handler import WorkdirHandler
+
+from howmanygpus.invocation import internals
 
 NUMBER, STATUS = "HOWMANYGPUS_PASS", "HOWMANYGPUS_STATUS"
 """Environment variables with the number of a pass, and with the worst exit status of the passes before it."""
@@ -105,20 +105,6 @@ def _end_pass() -> None:
     os._exit(_State.worst)
 
 
-def find_start() -> Path:
-    """Return the folder in which this command was given, while Snakemake reads the Snakefile.
-
-    Snakemake has changed to the folder of --directory by then, and only the object that did it knows the other.
-    """
-    frame: FrameType | None = sys._getframe()
-    while frame:
-        handler = getattr(frame.f_locals.get("self"), "_workdir_handler", None)
-        if isinstance(handler, WorkdirHandler) and handler.olddir:
-            return handler.olddir
-        frame = frame.f_back
-    return Path()
-
-
 def has_own_snakemake() -> bool:
     """Whether Snakemake is installed in this Python, and not in a folder of PYTHONPATH."""
     return Path(snakemake.__file__).is_relative_to(sys.prefix)
@@ -137,7 +123,7 @@ def leave_shell_behind() -> None:
     has_path = os.environ.pop("PYTHONPATH", None) if has_own_snakemake() else None
     if has_path or has_encoding or not (is_utf8 or os.environ.get("PYTHONUTF8") == "1"):
         os.environ["PYTHONUTF8"] = "1"
-        os.chdir(find_start())
+        os.chdir(internals.find_start())
         _start_again()
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 
+from howmanygpus.invocation.internals import set_signature
 from howmanygpus.study.plan import Plan
 
 
@@ -18,9 +19,7 @@ def with_signature(function: Callable) -> Callable:
     def call(*arguments, **options):
         return function(*arguments, **options)
 
-    call.__signature__ = signature = inspect.signature(function)  # type: ignore[attr-defined]
-    # Snakemake 9 looks for this before it calls inspect.signature().
-    call._overwrite_params = signature.parameters  # type: ignore[attr-defined]
+    set_signature(call, inspect.signature(function))
     return call
 
 
