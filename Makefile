@@ -64,7 +64,7 @@ demo: $(INSTALLED)
 	fi
 
 figures: $(INSTALLED)
-	PYTHONPATH=workflow/lib $(VENV)/bin/python benchmarks/sandbox/recorded_runs.py draw results/recorded
+	PYTHONPATH=workflow/lib $(VENV)/bin/python tests/sandbox/recorded_runs.py draw results/recorded
 
 test: $(TESTABLE)
 	$(TEST) -m quick
@@ -95,7 +95,7 @@ locks: $(INSTALLED)
 
 references: $(TESTABLE)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python -m howmanygpus_tools.references
-	PYTHONPATH=workflow/lib:benchmarks/sandbox:tests $(VENV)/bin/python -m gate.document
+	PYTHONPATH=workflow/lib:tests/sandbox:tests $(VENV)/bin/python -m gate.document
 
 wheelhouse: $(INSTALLED)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python -m howmanygpus_tools.wheelhouse.fill --folder "$(or $(WHEELS),wheels)" \

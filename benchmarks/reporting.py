@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = ROOT / "workflow" / "lib"
-sys.path[:0] = [str(LIBRARY), str(ROOT / "benchmarks" / "sandbox")]
+sys.path[:0] = [str(LIBRARY), str(ROOT / "tests" / "sandbox")]
 
 import pandas as pd  # noqa: E402
 

@@ -4,7 +4,7 @@ Show that no honest run is accused: each framework trains many times on one core
 Prints for each framework how many runs had which status, and the rates. It takes a minute per framework; the shape is
 that of config/all_frameworks.yaml, with steps of milliseconds and windows of five of them.
 
-    PYTHONPATH=workflow/lib:benchmarks:benchmarks/sandbox:tests .venv/bin/python tests/measure/honest_runs.py --runs 10
+    PYTHONPATH=workflow/lib:benchmarks:tests/sandbox:tests .venv/bin/python tests/measure/honest_runs.py --runs 10
 """
 
 import argparse

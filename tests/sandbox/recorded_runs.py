@@ -2,7 +2,7 @@
 Two small sets of real runs, from which tables, figures and a report are made without training.
 
 `keep` makes the archive of a set anew from a results folder, and `draw` makes everything from both sets, each in a copy
-of the project. benchmarks/sandbox/recorded/README.md says what the runs are.
+of the project. tests/sandbox/recorded/README.md says what the runs are.
 """
 
 import argparse
