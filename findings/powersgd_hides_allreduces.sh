@@ -1,16 +1,13 @@
 #!/usr/bin/env bash
 # Finding:  A TorchDispatchMode around backward() sees one of the three all-reduces of a DDP bucket under PowerSGD, and
 #           all of a bucket without compression. The other two start in callbacks of futures, which no mode covers.
-# Versions: torch 2.13.0 (CPU), numpy 2.4.6, gloo, 2 processes.
+# Packages: torch==2.13.0 numpy==2.4.6
 # Source:   torch/distributed/algorithms/ddp_comm_hooks/powerSGD_hook.py: the all-reduces of the factors P and Q are
 #           in callbacks added by Future.then.
 # Guess:    3 with PowerSGD, because the hook is Python and calls torch.distributed on the thread of backward().
 # Hurts:    whoever counts the bytes of an exchange with a dispatch mode: a compressed exchange looks nearly free.
-set -euo pipefail
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet torch==2.13.0 numpy==2.4.6
+# Here:     measure/frameworks/torch/number_formats.py counts bytes where a process group is called
+source "$(dirname "$(realpath "$0")")/setup.sh"
 cat > "$folder/count.py" <<'P'
 import os
 import sys
@@ -61,7 +58,6 @@ if rank == 0:
     sys.exit(0 if (plain[0], powered[0], powered[1]) == (1, 1, 3) else 1)
 P
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-"$folder/venv/bin/python" "$folder/count.py" 1 "$port" 2> "$folder/other.log" &
-"$folder/venv/bin/python" "$folder/count.py" 0 "$port" 2>&1 | grep -v Warning
+"$python" "$folder/count.py" 1 "$port" 2> "$folder/other.log" &
+"$python" "$folder/count.py" 0 "$port" 2>&1 | grep -v Warning
 wait
-echo "holds: one all-reduce in three is seen under PowerSGD"

@@ -27,7 +27,7 @@ It has each job start Snakemake twice, while the job's devices are idle: a job t
 second one and 5 s with it (benchmarks/slurm_cost.py --patch one_snakemake).
 
 Upstream: https://github.com/snakemake/snakemake-executor-plugin-slurm/issues/397 (in part), 252, 33 and 400;
-docs/upstream.md has the text of the reports.
+see docs/upstream.md.
 Tested with snakemake-executor-plugin-slurm 2.8.0, snakemake-interface-executor-plugins 9.4.0 and SLURM 22.05.
 """
 

@@ -22,7 +22,7 @@ over, and JOB_ERROR before a logger prints it. A step that ended well but lacks 
 when the call ends.
 
 Upstream: https://github.com/snakemake/snakemake/issues/204 asks for empty logs before submission. For `rich` and the
-full disk no issue is known; docs/upstream.md has the text of a report.
+full disk no issue is known; see docs/upstream.md.
 """
 
 import json

@@ -13,7 +13,7 @@ cancelled, because they may never start; Snakemake ends with the jobs that run.
 
 No function of Snakemake is patched: `onstart` replaces the semaphore of its scheduler and its handlers of signals.
 
-Upstream: no issue is known; docs/upstream.md has the text of a report.
+Upstream: no issue is known; see docs/upstream.md.
 Tested with snakemake 9.26.1 and 9.27.1. tests/workflow/test_interrupting.py fails if Snakemake alone no longer loses a
 Ctrl-C.
 """

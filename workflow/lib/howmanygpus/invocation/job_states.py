@@ -15,7 +15,7 @@ minute. Silence is told to the user, and a signal ends a question.
 Upstream: no issue is known for forgotten jobs and for `CANCELLED by`; the plugin's predecessor had the latter bug,
 https://github.com/Snakemake-Profiles/slurm/pull/22. Preempted jobs count as running since
 https://github.com/snakemake/snakemake-executor-plugin-slurm/pull/132 (for issue 109), whether or not SLURM requeues
-them. docs/upstream.md has the text of the reports.
+them. See docs/upstream.md.
 """
 
 import asyncio
