@@ -38,9 +38,9 @@ FOLDERS = {
     "no parameters.py": (
         remove("parameters.py"),
         {},
-        's.model: "./net" is a folder without parameters.py; write the canonical arrays there, or name a '
-        "single file, such "
-        "as model.py, with a function build",
+        's.model: "./net" is a folder without network.py and without parameters.py; write the network\'s layout in '
+        "network.py, or its canonical arrays in parameters.py, or name a single file, such as model.py, with a "
+        "function build",
     ),
     "no torch.py": (
         remove("torch.py"),
@@ -166,7 +166,7 @@ FOLDERS = {
     "role of an array": (
         replace("parameters.py", "dense.kernel", "dense.weight"),
         {},
-        "s.model: \"./net\" has a function parameters with the array 'dense.weight'; write the layer's name, "
+        "s.model: \"./net\" has a parameters.py with the array 'dense.weight'; write the layer's name, "
         "a dot and one "
         "of kernel, bias, scale, offset, mean, variance, token, position",
     ),
@@ -207,7 +207,7 @@ FOLDERS = {
     "model_family": (
         None,
         {"model_family": "torch"},
-        's.model_family: "torch" is given, but the folder has a file for each family; leave the key out',
+        's.model_family: "torch" is given, but the folder is for several families; leave the key out',
     ),
 }
 NAMES = {
