@@ -1,4 +1,4 @@
-"""Multiply-adds of the workflow's networks for one image, in the convolutions, dense layers and attention of layouts."""
+"""Multiply-adds of the workflow's networks for an image: in convolutions, dense layers and attention of layouts."""
 
 import importlib.util
 import math
