@@ -58,7 +58,7 @@ class LaunchSpec:
 
     accumulate: batches of per_device_batch_size images that each device takes for one optimizer step.
     device: its name in the machine file; device_kind: `cpu` or `cuda`, how frameworks reach it.
-    model_options: those that differ from the model's own, see OPTIONS in its parameters.py.
+    model_options: those that differ from the model's own, see its OPTIONS.
     family, strategy: folder and file in measure/frameworks/ of the code that trains.
     """
 

@@ -17,7 +17,7 @@ from howmanygpus.measure.models.layers.dense import Dense
 from howmanygpus.measure.models.layers.global_pooling import GlobalAveragePool
 from howmanygpus.measure.models.layers.pooling import MaxPool
 from howmanygpus.measure.models.layers.relu import Relu
-from howmanygpus.measure.models.layout import Chain, Layout, Sum, chain
+from howmanygpus.measure.models.layout import Chain, Layout, Node, Sum, chain
 from howmanygpus.measure.models.options import integer
 from howmanygpus.measure.models.published import name_role
 
@@ -70,7 +70,7 @@ def lay_out_bottleneck(name: str, width: int, stride: int) -> Chain:
 
 def lay_out_residual(lay_out_body: Body, expansion: int, num_classes: int, blocks: list[int], width: int) -> Layout:
     """Lay out a network. expansion: ratio of a block's output channels to those of its 3x3 convolutions."""
-    parts: list = [convolve("stem", "", width, 7, stride=2), Relu(), MaxPool(3, stride=2, padding=1)]
+    parts: list[Node] = [convolve("stem", "", width, 7, stride=2), Relu(), MaxPool(3, stride=2, padding=1)]
     in_channels = width
     for stage, num_blocks in enumerate(blocks):
         for index in range(num_blocks):

@@ -17,7 +17,7 @@ from howmanygpus.measure.models.layers.dropout import Dropout
 from howmanygpus.measure.models.layers.flatten import Flatten
 from howmanygpus.measure.models.layers.pooling import MaxPool
 from howmanygpus.measure.models.layers.relu import Relu
-from howmanygpus.measure.models.layout import Layout, chain
+from howmanygpus.measure.models.layout import Layout, Node, chain
 from howmanygpus.measure.models.options import fraction, integer
 from howmanygpus.measure.models.published import Published, name_role
 
@@ -48,7 +48,7 @@ KERNELS = (5, 3, 3, 3)
 def lay_out(
     num_classes: int, width: int, kernel: int, stride: int, poolings: list[int], hidden: int, dropout: float
 ) -> Layout:
-    parts: list = []
+    parts: list[Node] = []
     sizes = [(kernel, stride, STEM_PADDING), *((size, 1, size // 2) for size in KERNELS)]
     for number, (multiple, (size, step, padding)) in enumerate(zip(MULTIPLES, sizes, strict=True), start=1):
         channels = multiple * width

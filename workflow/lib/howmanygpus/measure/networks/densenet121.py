@@ -20,7 +20,7 @@ from howmanygpus.measure.models.layers.dense import Dense
 from howmanygpus.measure.models.layers.global_pooling import GlobalAveragePool
 from howmanygpus.measure.models.layers.pooling import AveragePool, MaxPool
 from howmanygpus.measure.models.layers.relu import Relu
-from howmanygpus.measure.models.layout import Chain, Layout, NamedLayer, chain
+from howmanygpus.measure.models.layout import Chain, Layout, NamedLayer, Node, chain
 from howmanygpus.measure.models.options import integer
 from howmanygpus.measure.models.published import Published, name_role
 
@@ -42,7 +42,11 @@ BOTTLENECK = 4
 
 
 def lay_out(num_classes: int, blocks: list[int], growth: int, width: int) -> Layout:
-    parts: list = [convolve("stem_conv", width, 7, stride=2), *normalise("stem_bn"), MaxPool(3, stride=2, padding=1)]
+    parts: list[Node] = [
+        convolve("stem_conv", width, 7, stride=2),
+        *normalise("stem_bn"),
+        MaxPool(3, stride=2, padding=1),
+    ]
     channels = width
     for number, num_layers in enumerate(blocks, start=1):
         for index in range(1, num_layers + 1):

@@ -12,7 +12,7 @@ from howmanygpus.measure.models.layers.dense import Dense
 from howmanygpus.measure.models.layers.global_pooling import GlobalAveragePool
 from howmanygpus.measure.models.layers.relu import Relu
 from howmanygpus.measure.models.layers.shortcut import Shortcut
-from howmanygpus.measure.models.layout import Chain, Layout, Sum, chain
+from howmanygpus.measure.models.layout import Chain, Layout, Node, Sum, chain
 from howmanygpus.measure.models.options import integer
 
 OPTIONS = {
@@ -26,7 +26,7 @@ BATCHNORM = {"epsilon": 1e-5, "momentum": 0.9}
 
 
 def lay_out(num_classes: int, blocks: int, width: int) -> Layout:
-    parts: list = [convolve("stem", "", width, stride=1), Relu()]
+    parts: list[Node] = [convolve("stem", "", width, stride=1), Relu()]
     for stage in range(STAGES):
         channels = width * 2**stage
         for block in range(1, blocks + 1):
