@@ -10,6 +10,7 @@ import pytest
 from gate.cells import WRITTEN_FOR
 from howmanygpus.measure.models.initialization import draw_weights, is_trainable
 from howmanygpus.measure.models.layers.dense import Dense
+from howmanygpus.measure.models.layers.flatten import Flatten
 from howmanygpus.measure.models.layout import Layout, chain
 from howmanygpus.measure.models.networks import list_draws
 from howmanygpus.study.check_initial_weights import list_shapes
@@ -126,6 +127,12 @@ def functions_of(folder):
 def test_a_family_builds_every_network_whose_layers_it_has(model):
     written_for = WRITTEN_FOR.get(model, tuple(FRAMEWORK))
     assert {family for family in FRAMEWORK if not list_missing_layers(model, family)} == set(written_for)
+
+
+def test_a_network_without_feature_maps_takes_images_of_any_size():
+    layout = Layout(chain(Flatten(), Dense("dense", 3)))
+    assert layout.count_smallest_map((2, 3, 1)) == 6
+    assert list(layout.list_draws((2, 3, 1))) == ["dense.kernel", "dense.bias"]
 
 
 def test_layers_of_the_same_name_are_refused():

@@ -166,5 +166,5 @@ class Layout:
 
     def count_smallest_map(self, image_shape: Shape) -> int:
         """Return the number of pixels of the smallest feature map; 0 if the network needs larger images."""
-        shapes = (layer.infer(shape) for layer, shape in self.body.walk(image_shape))
+        shapes = [image_shape, *(layer.infer(shape) for layer, shape in self.body.walk(image_shape))]
         return min(shape[0] * shape[1] for shape in shapes if len(shape) == len(image_shape))
