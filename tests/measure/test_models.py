@@ -135,9 +135,17 @@ def test_a_network_without_feature_maps_takes_images_of_any_size():
     assert list(layout.list_draws((2, 3, 1))) == ["dense.kernel", "dense.bias"]
 
 
-def test_layers_of_the_same_name_are_refused():
-    with pytest.raises(ValueError, match="several layers are called dense"):
-        Layout(chain(Dense("dense", 3), Dense("dense", 2))).list_draws((4,))
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("dense", "dense"), "several layers are called dense"),
+        (("block.dense", "dense"), "a layer is called 'block.dense'"),
+        (("dense", "lambda"), "a layer is called 'lambda'"),
+    ],
+)
+def test_layers_that_cannot_be_told_apart_or_kept_by_their_names_are_refused(names, message):
+    with pytest.raises(ValueError, match=message):
+        Layout(chain(*(Dense(name, 3) for name in names))).list_draws((4,))
 
 
 @pytest.mark.parametrize(

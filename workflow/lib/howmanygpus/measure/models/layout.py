@@ -13,6 +13,7 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from keyword import iskeyword
 from typing import Any, ClassVar
 
 from howmanygpus.measure.models.initialization import Draw
@@ -151,10 +152,12 @@ class Layout:
     def list_layers(self, image_shape: Shape) -> list[tuple[NamedLayer, Shape]]:
         """Return every layer with a name, in the order of creation, and the shape of its inputs.
 
-        Raises ValueError if two layers have the same name.
+        Raises ValueError if two layers have the same name, or one has a name that no attribute can have.
         """
         found = [(layer, shape) for layer, shape in self.body.walk(image_shape) if isinstance(layer, NamedLayer)]
         names = [layer.name for layer, _ in found]
+        if wrong := [name for name in names if not name.isidentifier() or iskeyword(name)]:
+            raise ValueError(f"a layer is called {wrong[0]!r}; write letters, digits and underscores")
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"several layers are called {twice[0]}; a layer belongs to its name")
         return sorted(found, key=lambda each: self.order(each[0]))

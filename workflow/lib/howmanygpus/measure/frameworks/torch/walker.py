@@ -1,6 +1,7 @@
 """Builds networks of the PyTorch family."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -9,56 +10,63 @@ from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
 from howmanygpus.measure.models.layout import Branches, Chain, Layer, Layout, NamedLayer, Node, Sum, load_function
 from howmanygpus.measure.models.networks import find_build, lay_out
 
-Step = Callable[[nn.Module, torch.Tensor, torch.Tensor | None], torch.Tensor]
-"""
-From a network, the inputs of a node and the keys of the images to the node's outputs.
 
-Layers are found in the network by name, because DataParallel calls replicas, which have layers of their own.
-"""
+class ForwardPass:
+    """
+    Writes the code of a forward pass, line by line, as one would write it by hand.
 
+    Functions that call each other, one for each node, would compute the same. In a compiled network, PyTorch would
+    compare all of them in each step with those that it compiled.
+    """
 
-def resolve(node: Node) -> Step:
-    """Return the function that computes a node, so that a forward pass looks at no layout."""
-    if isinstance(node, Chain):
-        return resolve_chain(node)
-    if isinstance(node, Sum):
-        return resolve_sum(node)
-    if isinstance(node, Branches):
-        branches, join = [resolve(branch) for branch in node.branches], load_function("torch", node)
-        return lambda network, x, keys: join([branch(network, x, keys) for branch in branches])
-    assert isinstance(node, Layer)
-    return resolve_layer(node)
+    def __init__(self, layout: Layout):
+        self._lines, self._functions, self._num_names = ["def forward(self, x, keys):"], {}, 0
+        self._write(layout.body)
+        self._add("return x")
 
+    def compile(self) -> Callable[[nn.Module, torch.Tensor, torch.Tensor | None], torch.Tensor]:
+        """Return the function from a network, its inputs and the keys of the images to the outputs."""
+        names: dict[str, Any] = dict(self._functions)
+        exec("\n".join(self._lines), names)
+        return names["forward"]
 
-def resolve_chain(node: Chain) -> Step:
-    steps = [resolve(part) for part in node.parts]
+    def _add(self, line: str) -> None:
+        self._lines.append(f"    {line}")
 
-    def compute(network: nn.Module, x: torch.Tensor, keys: torch.Tensor | None) -> torch.Tensor:
-        for step in steps:
-            x = step(network, x, keys)
-        return x
+    def _make_name(self) -> str:
+        self._num_names += 1
+        return f"x{self._num_names}"
 
-    return compute
+    def _use(self, node: Layer | Branches) -> str:
+        """Return the name by which the code calls a function."""
+        function = load_function("torch", node)
+        self._functions[function.__name__] = function
+        return function.__name__
 
-
-def resolve_sum(node: Sum) -> Step:
-    body, shortcut = resolve(node.body), resolve(node.shortcut)
-
-    def compute(network: nn.Module, x: torch.Tensor, keys: torch.Tensor | None) -> torch.Tensor:
-        skipped = shortcut(network, x, keys)
-        return body(network, x, keys) + skipped
-
-    return compute
-
-
-def resolve_layer(layer: Layer) -> Step:
-    if not isinstance(layer, NamedLayer):
-        function, arguments = load_function("torch", layer), layer.arguments
-        return lambda network, x, keys: function(x, **arguments)
-    name = layer.name
-    if layer.TAKES_KEYS:
-        return lambda network, x, keys: getattr(network, name)(x, keys)
-    return lambda network, x, keys: getattr(network, name)(x)
+    def _write(self, node: Node) -> None:
+        """Write what replaces x by the outputs of a node. Variables are deleted as soon as they are not needed."""
+        if isinstance(node, Chain):
+            for part in node.parts:
+                self._write(part)
+        elif isinstance(node, Sum):
+            given, skipped = self._make_name(), self._make_name()
+            self._add(f"{given} = x")
+            self._write(node.shortcut)
+            self._add(f"{skipped}, x = x, {given}; del {given}")
+            self._write(node.body)
+            self._add(f"x = x + {skipped}; del {skipped}")
+        elif isinstance(node, Branches):
+            given, outputs = self._make_name(), [self._make_name() for _ in node.branches]
+            self._add(f"{given} = x")
+            for branch, output in zip(node.branches, outputs, strict=True):
+                self._write(branch)
+                self._add(f"{output}, x = x, {given}")
+            self._add(f"x = {self._use(node)}([{', '.join(outputs)}]); del {given}, {', '.join(outputs)}")
+        elif isinstance(node, NamedLayer):
+            self._add(f"x = self.{node.name}(x{', keys' if node.TAKES_KEYS else ''})")
+        elif isinstance(node, Layer):
+            arguments = "".join(f", {name}={value!r}" for name, value in node.arguments.items())
+            self._add(f"x = {self._use(node)}(x{arguments})")
 
 
 class LaidOutNetwork(nn.Module):
@@ -74,7 +82,7 @@ class LaidOutNetwork(nn.Module):
             self.add_module(layer.name, function(context, **layer.sizes(shape), **layer.arguments))
             if layer.TAKES_KEYS and not hasattr(self, "image_keys"):
                 self.image_keys = load_function("torch", layer, "image_keys")(context, image_shape)
-        self._compute = resolve(layout.body)
+        self._compute = ForwardPass(layout).compile()
 
     def forward(self, x: torch.Tensor, keys: torch.Tensor | None = None) -> torch.Tensor:
         return self._compute(self, x, keys)
