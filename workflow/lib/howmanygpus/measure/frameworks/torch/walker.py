@@ -20,7 +20,8 @@ class ForwardPass:
     """
 
     def __init__(self, layout: Layout):
-        self._lines, self._functions, self._num_names = ["def forward(self, x, keys):"], {}, 0
+        self._lines, self._num_names = ["def forward(self, x, keys):"], 0
+        self._functions: dict[str, Callable] = {}
         self._write(layout.body)
         self._add("return x")
 
