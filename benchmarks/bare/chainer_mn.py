@@ -10,7 +10,7 @@ import numpy as np
 from clock import report
 
 from howmanygpus.measure.frameworks.chainer.layers.context import LayerContext
-from howmanygpus.measure.models.resnet44.chainer import build
+from howmanygpus.measure.frameworks.chainer.walker import build
 
 data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
 communicator = chainermn.create_communicator("naive")
@@ -20,7 +20,7 @@ os.sched_setaffinity(0, cores[rank * len(cores) // world_size : (rank + 1) * len
 
 images = np.load(f"{data_dir}/train_images.npy").transpose(0, 3, 1, 2).astype(np.float32, order="C") / 127.5 - 1
 labels = np.load(f"{data_dir}/train_labels.npy")
-model = build((32, 32, 3), 10, LayerContext("local"))
+model = build("resnet44", (32, 32, 3), 10, LayerContext("local"))
 optimizer = chainermn.create_multi_node_optimizer(chainer.optimizers.MomentumSGD(0.01, momentum=0.9), communicator)
 optimizer.setup(model)
 

@@ -10,7 +10,7 @@ from clock import report
 from torch import nn
 
 from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
-from howmanygpus.measure.models.resnet44.torch import build
+from howmanygpus.measure.frameworks.torch.walker import build
 
 data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
 hvd.init()
@@ -21,7 +21,7 @@ torch.set_num_threads(len(cores) // size)
 
 images = torch.from_numpy(np.load(f"{data_dir}/train_images.npy")).permute(0, 3, 1, 2).float().contiguous() / 127.5 - 1
 labels = torch.from_numpy(np.load(f"{data_dir}/train_labels.npy")).long()
-model = build((32, 32, 3), 10, LayerContext(batchnorm="local"))
+model = build("resnet44", (32, 32, 3), 10, LayerContext(batchnorm="local"))
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())

@@ -10,7 +10,7 @@ import tensorflow as tf
 from clock import report
 
 from howmanygpus.measure.frameworks.keras.layers.context import LayerContext
-from howmanygpus.measure.models.resnet44.keras import build
+from howmanygpus.measure.frameworks.keras.walker import build
 
 data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
 hvd.init()
@@ -25,7 +25,7 @@ labels = np.load(f"{data_dir}/train_labels.npy")
 dataset = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(len(images)).repeat()
 dataset = dataset.batch(batch_size, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
 inputs = keras.Input((32, 32, 3))
-model = keras.Model(inputs, build(inputs, 10, LayerContext(batchnorm="local")))
+model = keras.Model(inputs, build("resnet44", inputs, 10, LayerContext(batchnorm="local")))
 optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
 optimizer.build(model.trainable_variables)
 hvd.broadcast_variables([variable.value for variable in model.variables], root_rank=0)

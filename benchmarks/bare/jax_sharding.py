@@ -9,12 +9,12 @@ from clock import report
 from flax import nnx
 
 from howmanygpus.measure.frameworks.flax.layers.context import LayerContext
-from howmanygpus.measure.models.resnet44.flax import build
+from howmanygpus.measure.frameworks.flax.walker import build
 
 data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
 images = np.load(f"{data_dir}/train_images.npy").astype(np.float32) / 127.5 - 1
 labels = np.load(f"{data_dir}/train_labels.npy")
-model = build((32, 32, 3), 10, LayerContext(batchnorm="local"))
+model = build("resnet44", (32, 32, 3), 10, LayerContext(batchnorm="local"))
 model.train()
 graph, parameters, state = nnx.split(model, nnx.Param, ...)
 optimizer = optax.sgd(0.01, momentum=0.9)

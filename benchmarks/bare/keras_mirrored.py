@@ -9,7 +9,7 @@ import tensorflow as tf
 from clock import report
 
 from howmanygpus.measure.frameworks.keras.layers.context import LayerContext
-from howmanygpus.measure.models.resnet44.keras import build
+from howmanygpus.measure.frameworks.keras.walker import build
 
 data_dir, batch_size, report_steps, num_devices = sys.argv[1], *map(int, sys.argv[2:5])
 tf.config.threading.set_intra_op_parallelism_threads(len(os.sched_getaffinity(0)))
@@ -23,7 +23,7 @@ dataset = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(len(image
 dataset = dataset.batch(batch_size * num_devices, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
 with tf.distribute.MirroredStrategy([f"/cpu:{i}" for i in range(num_devices)]).scope():
     inputs = keras.Input((32, 32, 3))
-    model = keras.Model(inputs, build(inputs, 10, LayerContext(batchnorm="local")))
+    model = keras.Model(inputs, build("resnet44", inputs, 10, LayerContext(batchnorm="local")))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD(0.01, momentum=0.9), loss)
 

@@ -11,14 +11,14 @@ from clock import report
 from mxnet import autograd, gluon
 
 from howmanygpus.measure.frameworks.gluon.layers.context import LayerContext
-from howmanygpus.measure.models.resnet44.gluon import build
+from howmanygpus.measure.frameworks.gluon.walker import build
 
 data_dir, batch_size, report_steps, num_devices = sys.argv[1], *map(int, sys.argv[2:5])
 global_batch_size = batch_size * num_devices
 images = np.load(f"{data_dir}/train_images.npy").transpose(0, 3, 1, 2).astype(np.float32) / 127.5 - 1
 labels = np.load(f"{data_dir}/train_labels.npy")
 contexts = [mx.cpu(i) for i in range(num_devices)]
-model = build((32, 32, 3), 10, LayerContext("local", num_devices))
+model = build("resnet44", (32, 32, 3), 10, LayerContext("local", num_devices))
 model.initialize(mx.init.Xavier(), ctx=contexts)
 trainer = gluon.Trainer(model.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9}, kvstore="device")
 loss_function = gluon.loss.SoftmaxCrossEntropyLoss()

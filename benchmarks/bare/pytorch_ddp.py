@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
-from howmanygpus.measure.models.resnet44.torch import build
+from howmanygpus.measure.frameworks.torch.walker import build
 
 data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
 dist.init_process_group("gloo")
@@ -22,7 +22,7 @@ torch.set_num_threads(len(cores) // world_size)
 
 images = torch.from_numpy(np.load(f"{data_dir}/train_images.npy")).permute(0, 3, 1, 2).float().contiguous() / 127.5 - 1
 labels = torch.from_numpy(np.load(f"{data_dir}/train_labels.npy")).long()
-model = DistributedDataParallel(build((32, 32, 3), 10, LayerContext(batchnorm="local")))
+model = DistributedDataParallel(build("resnet44", (32, 32, 3), 10, LayerContext(batchnorm="local")))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 loss_function = nn.CrossEntropyLoss()
 

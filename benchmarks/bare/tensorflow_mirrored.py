@@ -9,7 +9,7 @@ import tensorflow as tf
 from clock import report
 
 from howmanygpus.measure.frameworks.keras.layers.context import LayerContext
-from howmanygpus.measure.models.resnet44.keras import build
+from howmanygpus.measure.frameworks.keras.walker import build
 
 data_dir, batch_size, report_steps, num_devices = sys.argv[1], *map(int, sys.argv[2:5])
 global_batch_size = batch_size * num_devices
@@ -25,7 +25,7 @@ dataset = dataset.batch(global_batch_size, drop_remainder=True).prefetch(tf.data
 strategy = tf.distribute.MirroredStrategy([f"/cpu:{i}" for i in range(num_devices)])
 with strategy.scope():
     inputs = keras.Input((32, 32, 3))
-    model = keras.Model(inputs, build(inputs, 10, LayerContext(batchnorm="local")))
+    model = keras.Model(inputs, build("resnet44", inputs, 10, LayerContext(batchnorm="local")))
     optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
     optimizer.build(model.trainable_variables)
     loss_function = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")

@@ -16,7 +16,7 @@ import tensorflow as tf
 from clock import report
 
 from howmanygpus.measure.frameworks.keras.layers.context import LayerContext
-from howmanygpus.measure.models.resnet44.keras import build
+from howmanygpus.measure.frameworks.keras.walker import build
 
 data_dir, batch_size, report_steps, num_devices = sys.argv[1], *map(int, sys.argv[2:5])
 if "TF_CONFIG" not in os.environ:
@@ -45,7 +45,7 @@ options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoSha
 dataset = dataset.with_options(options)
 with strategy.scope():
     inputs = keras.Input((32, 32, 3))
-    model = keras.Model(inputs, build(inputs, 10, LayerContext(batchnorm="local")))
+    model = keras.Model(inputs, build("resnet44", inputs, 10, LayerContext(batchnorm="local")))
     optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
     optimizer.build(model.trainable_variables)
     loss_function = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")

@@ -9,7 +9,6 @@ windows. Each way prints a line of JSON. Each process trains in one framework, b
 """
 
 import argparse
-import importlib
 import json
 import math
 import sys
@@ -61,12 +60,12 @@ def make_torch_loop(task: Task, way: str) -> Loop:
     import torch
 
     from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
+    from howmanygpus.measure.frameworks.torch.walker import build
 
     device, is_fast = torch.device("cuda" if torch.cuda.is_available() else "cpu"), way != "nchw"
     torch.backends.cudnn.benchmark = is_fast
     layout = torch.channels_last if is_fast else torch.contiguous_format
-    build = importlib.import_module(f"howmanygpus.measure.models.{task.model}.torch").build
-    network = build(task.image_shape, task.num_classes, LayerContext(batchnorm="local"))
+    network = build(task.model, task.image_shape, task.num_classes, LayerContext(batchnorm="local"))
     network = network.to(device, memory_format=layout).train()
     rates = {"lr": task.learning_rate, "momentum": task.momentum}
     optimizer = torch.optim.SGD(network.parameters(), **rates, fused=is_fast or None)
@@ -123,9 +122,9 @@ def make_jax_loop(task: Task) -> Loop:
     from flax import nnx
 
     from howmanygpus.measure.frameworks.flax.layers.context import LayerContext
+    from howmanygpus.measure.frameworks.flax.walker import build
 
-    build = importlib.import_module(f"howmanygpus.measure.models.{task.model}.flax").build
-    network = build(task.image_shape, task.num_classes, LayerContext(batchnorm="local", dtype=jnp.bfloat16))
+    network = build(task.model, task.image_shape, task.num_classes, LayerContext(batchnorm="local", dtype=jnp.bfloat16))
     network.train()
     graph, parameters, others = nnx.split(network, nnx.Param, ...)
     leaves, tree = jax.tree.flatten((parameters, others))

@@ -5,12 +5,12 @@ The tests copy this file into measure/frameworks/, and the families' own faults 
 """
 
 import dataclasses
-import importlib
 import os
 
 import numpy as np
 
 from howmanygpus.measure.input.batches import TrainingBatches
+from howmanygpus.measure.models.networks import import_network
 
 FACTORS = {"zero": 0.0, "flipped": -1.0, "tripled": 3.0, "unscaled_rate": 0.5}
 """Factors on the learning rate, which act as those on the gradient."""
@@ -104,9 +104,8 @@ class Planted:
         self.planted_rates = change_rates(self.fault, learning_rates, steps_per_epoch)
         seed = 2 if self.fault == "other_units_dropped" else spec.seed
         changed = dataclasses.replace(spec.optimizer, **OPTIMIZER_FAULTS.get(self.fault, {}))
-        parameters = f"howmanygpus.measure.models.{spec.model}.parameters"
         # A user's file has its own BatchNorm.
-        batchnorm = {} if spec.model_file else getattr(importlib.import_module(parameters), "BATCHNORM", {})
+        batchnorm = {} if spec.model_file else getattr(import_network(spec.model), "BATCHNORM", {})
         usual = dict(batchnorm)
         batchnorm |= BATCHNORM_FAULTS.get(self.fault, {})
         try:

@@ -1,5 +1,6 @@
-"""The gate of a model in a user's folder: every family does what torch.py does in float64, and a wrong file fails."""
+"""The gate of a model in a user's folder: every family does what the reference does, and a wrong file fails."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -22,6 +23,7 @@ CELLS = {
     "fp32": ("silu_net", "fp32", FRAMEWORKS_OF_FAMILIES),
     "bf16": ("silu_net", "bf16", WITH_BF16),
     "other": ("other_net", "fp32", [OTHER]),
+    "laid_out": ("laid_out_net", "fp32", FRAMEWORKS_OF_FAMILIES),
 }
 """Folder and precision of each cell, and the frameworks that do it, in one start for all cells."""
 
@@ -54,12 +56,17 @@ def folders(tmp_path_factory, environment_python, scratch):
             shutil.copy2(path, top / name / path.name.removeprefix("silu_"))
     file = top / "other_net" / f"{FRAMEWORKS[OTHER].family}.py"
     file.write_text(file.read_text().replace("activations.silu", "activations.gelu"))
+    (top / "laid_out_net").mkdir()
+    text = (ROOT / "docs" / "own_model.md").read_text()
+    example = re.search(r"<!-- example: network.py -->\n```\w+\n(.*?)```", text, re.DOTALL)[1]
+    (top / "laid_out_net" / "network.py").write_text(example)
     return FolderObserver(top, ROOT / "workflow" / "lib", scratch, environment_python)
 
 
+@pytest.mark.parametrize("cell", ["fp32", "laid_out"])
 @pytest.mark.parametrize("framework", FRAMEWORKS_OF_FAMILIES)
-def test_every_family_does_the_work_of_the_reference(framework, folders):
-    verdict = folders.judge(framework, "fp32")
+def test_every_family_does_the_work_of_the_reference(framework, cell, folders):
+    verdict = folders.judge(framework, cell)
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     assert {"weights", "gradients", "updates_own", "statistics"} <= {row["check"] for row in verdict["checks"]}
 

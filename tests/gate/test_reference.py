@@ -10,8 +10,6 @@ import pytest
 from howmanygpus.study.gate_cells import list_gated_defaults
 from project import ROOT
 
-LAYER = "relu(getattr(self, name)(x))"
-"""The ReLU of small_cnn/torch.py."""
 TORCH_RELUS = {
     "functional": "torch.nn.functional.relu({x})",
     "functional_in_place": "torch.nn.functional.relu({x}, inplace=True)",
@@ -145,12 +143,13 @@ def refusals(environment_python, kept):
 
     def make(folder):
         library = shutil.copytree(ROOT / "workflow" / "lib", folder / "lib")
-        models = library / "howmanygpus" / "measure" / "models"
-        text = (models / "small_cnn" / "torch.py").read_text()
-        assert text.count(LAYER) == 1
+        measure = library / "howmanygpus" / "measure"
+        network = (measure / "networks" / "small_cnn.py").read_text()
         for name, own in TORCH_RELUS.items():
-            copy = shutil.copytree(models / "small_cnn", models / name)
-            (copy / "torch.py").write_text(text.replace(LAYER, own.format(x="getattr(self, name)(x)")))
+            (measure / "networks" / f"{name}.py").write_text(network.replace("layers.relu", f"layers.{name}"))
+            shutil.copy2(measure / "models" / "layers" / "relu.py", measure / "models" / "layers" / f"{name}.py")
+            function = f"import torch\nfrom torch import nn\n\n\ndef relu(x):\n    return {own.format(x='x')}\n"
+            (measure / "frameworks" / "torch" / "layers" / f"{name}.py").write_text(function)
         words = [
             "-W",
             "ignore",

@@ -15,8 +15,10 @@ import torch
 
 from howmanygpus.measure.frameworks.torch.family import load_weights
 from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
+from howmanygpus.measure.frameworks.torch.walker import build
 from howmanygpus.measure.input.prepared import NORMALIZATIONS
-from howmanygpus.measure.models.conversion import NUM_CLASSES, convert, read_published
+from howmanygpus.measure.models.conversion import NUM_CLASSES, convert
+from howmanygpus.measure.models.networks import import_network
 
 THEIR_NAMES = {"vit_b16": "vit_b_16"}
 THEIR_OPTIONS = {"inception_v3": {"init_weights": False, "transform_input": True}}
@@ -59,12 +61,11 @@ def compare(torchvision, model: str) -> dict:
     draw_arrays(theirs)
     weights, _ = convert(model, {name: array.float().numpy() for name, array in theirs.state_dict().items()})
     size = SIZES.get(model, 64)
-    build = importlib.import_module(f"howmanygpus.measure.models.{model}.torch").build
-    ours = build((size, size, 3), NUM_CLASSES, LayerContext("local"))
+    ours = build(model, (size, size, 3), NUM_CLASSES, LayerContext("local"))
     load_weights(ours, weights)
     images = np.random.default_rng(2).integers(0, 256, (2, size, size, 3), dtype=np.uint8)
     expected = theirs(normalize(images, "imagenet"))
-    found = ours.eval()(normalize(images, read_published(model).NORMALIZATION))
+    found = ours.eval()(normalize(images, import_network(model).PUBLISHED.normalization))
     return {"model": model, "largest": float(expected.abs().max()), "difference": float((expected - found).abs().max())}
 
 

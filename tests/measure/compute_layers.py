@@ -37,7 +37,7 @@ EVAL_BATCHNORM = "eval_batchnorm"
 """Option of batch normalisation that layers find in their context."""
 WITH_WEIGHTS = ("conv", "dense", "batchnorm", "layernorm", "tokens")
 NUM_PIXELS = 6 * 7
-OF_TOKENS = {"layernorm": 4, "attend": 12}
+OF_TOKENS = {"layernorm": 4, "attend": 12, "class_token": 4}
 """Layers of sequences, and the values of each token."""
 
 

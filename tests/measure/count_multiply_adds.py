@@ -6,7 +6,6 @@ the PyTorch family; what is printed is JSON, by model. As in published numbers, 
 two products of each attention count.
 """
 
-import importlib
 import json
 import sys
 
@@ -14,13 +13,13 @@ import torch
 from torch import nn
 
 from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
+from howmanygpus.measure.frameworks.torch.walker import build
 
 ATTEND = torch.nn.functional.scaled_dot_product_attention
 
 
 def count(model: str, image_shape: list[int], num_classes: int) -> int:
-    build = importlib.import_module(f"howmanygpus.measure.models.{model}.torch").build
-    network, counted = build(tuple(image_shape), num_classes, LayerContext("local")).eval(), []
+    network, counted = build(model, tuple(image_shape), num_classes, LayerContext("local")).eval(), []
     height, width, channels = image_shape
 
     def add(layer, _inputs, output):

@@ -1,6 +1,5 @@
 """Run real training outside the workflow, with prepared data, weights and the launcher of a framework's environment."""
 
-import importlib
 import json
 import os
 import subprocess
@@ -17,6 +16,7 @@ from howmanygpus.measure.around.schema import read_record
 from howmanygpus.measure.input import writing
 from howmanygpus.measure.input.prepared import open_data
 from howmanygpus.measure.models.initialization import draw_weights
+from howmanygpus.measure.models.networks import list_draws
 from howmanygpus.measure.spec import RANDOM_INPUTS, RunSpec
 from howmanygpus.registry import FRAMEWORKS
 from project import ROOT
@@ -84,8 +84,7 @@ def write_inputs(folder: Path, spec: RunSpec, **data_changes) -> RunSpec:
     form = "arrays" if spec.input in RANDOM_INPUTS else spec.input
     data_dir, weights_file = write_data(folder / "data", form, **data_changes), folder / "weights.safetensors"
     data = open_data(data_dir, crop_size=spec.crop_size)
-    parameters = importlib.import_module(f"howmanygpus.measure.models.{spec.model}.parameters").parameters
-    arrays = parameters(data.image_shape, data.num_classes, **spec.model_options)
+    arrays = list_draws(spec.model, data.image_shape, data.num_classes, **spec.model_options)
     save_file(draw_weights(arrays, spec.seed), weights_file)
     weights_file.with_suffix(".json").write_text(json.dumps({"sha256": sha256_of_file(weights_file)}))
     return RunSpec.from_dict(spec.to_dict() | {"data_dir": str(data_dir), "weights_file": str(weights_file)})

@@ -3,7 +3,6 @@
 In: JSON with the networks and their options by name.
 """
 
-import importlib
 import json
 import re
 import sys
@@ -13,6 +12,7 @@ import numpy as np
 
 from howmanygpus.measure.frameworks.flax.sharding import JaxSharding
 from howmanygpus.measure.models.initialization import draw_weights
+from howmanygpus.measure.models.networks import list_draws
 from specs import make_data, make_spec
 
 SHAPE, NUM_CLASSES, BATCH_SIZE = (8, 8, 3), 10, 8
@@ -34,8 +34,7 @@ def lower(model: str, options: dict, precision: str, counted: list) -> dict:
         **{"framework": "jax_sharding", "global_batch_size": BATCH_SIZE},
     )
     data = make_data(image_shape=SHAPE, num_classes=NUM_CLASSES)
-    parameters = importlib.import_module(f"howmanygpus.measure.models.{model}.parameters").parameters
-    weights = draw_weights(parameters(SHAPE, NUM_CLASSES, **options), seed=1)
+    weights = draw_weights(list_draws(model, SHAPE, NUM_CLASSES, **options), seed=1)
     counted.clear()
     backend = JaxSharding(spec, data, weights, np.full(10, 0.1, np.float32))
     num_compiled = len(counted)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from howmanygpus.measure.models.initialization import draw_weights
-from howmanygpus.measure.models.small_cnn.parameters import parameters
+from howmanygpus.measure.models.networks import list_draws
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.study.invalidation.code import LIBRARY, UNMEASURED, collect_training_code, module_file
 from howmanygpus.study.invalidation.syntax import read_code
@@ -60,7 +60,7 @@ def reference(run, optimizer: str):
 @pytest.mark.parametrize(("framework", "num_gpus", "optimizer", "asked"), TRAINED)
 def test_weights_arrive_bit_for_bit(run, framework, num_gpus, optimizer, asked):
     finished = run(framework, num_gpus, **asked)
-    expected = draw_weights(parameters((6, 6, 1), 10), seed=1)
+    expected = draw_weights(list_draws("small_cnn", (6, 6, 1), 10), seed=1)
     assert finished.initial_weights.keys() == expected.keys()
     assert all(np.array_equal(finished.initial_weights[name], expected[name]) for name in expected)
 

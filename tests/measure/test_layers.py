@@ -56,6 +56,7 @@ OF_TRANSFORMERS = {
     "attend": ("attend", {"heads": 2}),
     "layernorm": ("layernorm", {"epsilon": 0.1}),
     "tokens": ("tokens", {}),
+    "class_token": ("class_token", {}),
 }
 CASES |= OF_TRANSFORMERS
 WITHOUT = {"gluon": OF_TRANSFORMERS, "chainer": OF_TRANSFORMERS}

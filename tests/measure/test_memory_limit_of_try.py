@@ -10,7 +10,7 @@ from howmanygpus.files import sha256_of_file
 from howmanygpus.measure.largest.bisecting import FITS, OUT_OF_MEMORY
 from howmanygpus.measure.largest.tries import TryData, do_try
 from howmanygpus.measure.models.initialization import draw_weights
-from howmanygpus.measure.models.small_cnn.parameters import parameters
+from howmanygpus.measure.models.networks import list_draws
 from howmanygpus.site.jobs.endings import explain_crash
 from howmanygpus.study.largest.search import complete_try
 from project import ROOT
@@ -24,7 +24,7 @@ LIMIT_BYTES = 1500 * 10**6
 def test_a_limit_of_memory_is_an_outcome(batch, expected, environment_python, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "workflow" / "lib"))
     weights = tmp_path / "weights.safetensors"
-    save_file(draw_weights(parameters(SHAPE, NUM_CLASSES), 1), weights)
+    save_file(draw_weights(list_draws("small_cnn", SHAPE, NUM_CLASSES), 1), weights)
     weights.with_suffix(".json").write_text(json.dumps({"sha256": sha256_of_file(weights)}))
     request = {"framework": "pytorch_ddp", "precision": "fp32", "device": "cpu", "settings": {"model": "small_cnn"}}
     request |= {"steps": [8, 24]}

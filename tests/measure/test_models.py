@@ -8,19 +8,15 @@ import numpy as np
 import pytest
 
 from gate.cells import WRITTEN_FOR
-from howmanygpus.config.errors import ConfigError
-from howmanygpus.measure.models.densenet121.parameters import parameters as densenet121
 from howmanygpus.measure.models.initialization import draw_weights, is_trainable
-from howmanygpus.measure.models.resnet18.parameters import parameters as resnet18
-from howmanygpus.measure.models.resnet44.parameters import parameters as resnet44
-from howmanygpus.measure.models.resnet50.parameters import parameters as resnet50
-from howmanygpus.measure.models.small_cnn.parameters import parameters as small_cnn
-from howmanygpus.site.machine import Device, Machine
+from howmanygpus.measure.models.layers.dense import Dense
+from howmanygpus.measure.models.layers.flatten import Flatten
+from howmanygpus.measure.models.layout import Layout, chain
+from howmanygpus.measure.models.networks import list_draws
 from howmanygpus.study.check_initial_weights import list_shapes
-from howmanygpus.study.invalidation.code import collect_training_code
+from howmanygpus.study.invalidation.code import collect_training_code, list_missing_layers
 from howmanygpus.study.networks import list_models
-from howmanygpus.study.plan import Plan
-from project import ROOT, study
+from project import ROOT
 from published_networks import read_networks
 
 LIBRARY = Path("workflow/lib/howmanygpus")
@@ -34,7 +30,7 @@ def test_networks_have_the_published_number_of_parameters(network):
 
 
 def test_planned_shapes_match_the_drawn_arrays():
-    weights = draw_weights(resnet44((32, 32, 3), 10), seed=1)
+    weights = draw_weights(list_draws("resnet44", (32, 32, 3), 10), seed=1)
     assert {name: array.shape for name, array in weights.items()} == list_shapes("resnet44", (32, 32, 3), 10)
 
 
@@ -42,26 +38,26 @@ def test_every_network_but_the_workflows_own_stands_beside_the_published_one():
     assert {*read_networks(), "small_cnn"} == set(list_models())
 
 
-@pytest.mark.parametrize(("parameters", "layers"), [(resnet18, 18), (resnet50, 50), (densenet121, 121)])
-def test_networks_have_as_many_weighted_layers_as_their_names_say(parameters, layers):
+@pytest.mark.parametrize(("model", "layers"), [("resnet18", 18), ("resnet50", 50), ("densenet121", 121)])
+def test_networks_have_as_many_weighted_layers_as_their_names_say(model, layers):
     """Not counted are the convolutions of shortcuts."""
-    names = parameters((224, 224, 3), 1000)
+    names = list_draws(model, (224, 224, 3), 1000)
     assert len([name for name in names if name.endswith(".kernel") and "shortcut" not in name]) == layers
 
 
 def test_resnet44_has_44_weighted_layers():
-    kernels = [name for name in resnet44((32, 32, 3), 10) if name.endswith(".kernel")]
+    kernels = [name for name in list_draws("resnet44", (32, 32, 3), 10) if name.endswith(".kernel")]
     assert len(kernels) == 44
 
 
 def test_parameters_do_not_depend_on_the_size_of_the_image():
-    assert resnet44((8, 8, 1), 10).keys() == resnet44((264, 264, 1), 10).keys()
-    first, second = (draw_weights(small_cnn((size, size, 1), 10), seed=3) for size in (8, 64))
+    assert list_draws("resnet44", (8, 8, 1), 10).keys() == list_draws("resnet44", (264, 264, 1), 10).keys()
+    first, second = (draw_weights(list_draws("small_cnn", (size, size, 1), 10), seed=3) for size in (8, 64))
     assert all(np.array_equal(first[name], second[name]) for name in first)
 
 
 def test_weights_depend_on_seed_and_name_alone():
-    draws = small_cnn((8, 8, 1), 10)
+    draws = list_draws("small_cnn", (8, 8, 1), 10)
     backwards = dict(reversed(draws.items()))
     weights, again, other = draw_weights(draws, 5), draw_weights(backwards, 5), draw_weights(draws, 6)
     assert all(np.array_equal(weights[name], again[name]) for name in draws)
@@ -69,7 +65,7 @@ def test_weights_depend_on_seed_and_name_alone():
 
 
 def test_kernels_have_he_variance():
-    kernel = draw_weights(resnet44((32, 32, 3), 10), seed=1)["stage3_block5_conv1.kernel"]
+    kernel = draw_weights(list_draws("resnet44", (32, 32, 3), 10), seed=1)["stage3_block5_conv1.kernel"]
     assert kernel.dtype == np.float32
     assert math.isclose(kernel.std(), math.sqrt(2 / (9 * 64)), rel_tol=0.02)
 
@@ -78,7 +74,7 @@ LAYERS = {"conv", "batchnorm", "dense", "relu", "pooling", "global_pooling", "co
 LAYERS |= {"dropout", "flatten"}
 OF_TRANSFORMERS = {"attention", "gelu", "layernorm", "tokens"}
 """The layers of the families that have a transformer."""
-FUNCTIONS_OF_TRANSFORMERS = {"attend", "gelu", "layernorm", "tokens"}
+FUNCTIONS_OF_TRANSFORMERS = {"attend", "gelu", "layernorm", "tokens", "class_token"}
 OF_GLUON = {"operators"}
 """The module that gluon's layers share: MXNet's operators for arrays and those for symbols."""
 USED = {
@@ -128,11 +124,28 @@ def functions_of(folder):
 
 
 @pytest.mark.parametrize("model", USED)
-def test_every_family_has_the_model_unless_it_is_written_for_some(model):
-    folder = ROOT / LIBRARY / "measure" / "models" / model
-    assert {family for family in FRAMEWORK if (folder / f"{family}.py").exists()} == set(
-        WRITTEN_FOR.get(model, tuple(FRAMEWORK))
-    )
+def test_a_family_builds_every_network_whose_layers_it_has(model):
+    written_for = WRITTEN_FOR.get(model, tuple(FRAMEWORK))
+    assert {family for family in FRAMEWORK if not list_missing_layers(model, family)} == set(written_for)
+
+
+def test_a_network_without_feature_maps_takes_images_of_any_size():
+    layout = Layout(chain(Flatten(), Dense("dense", 3)))
+    assert layout.count_smallest_map((2, 3, 1)) == 6
+    assert list(layout.list_draws((2, 3, 1))) == ["dense.kernel", "dense.bias"]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("dense", "dense"), "several layers are called dense"),
+        (("block.dense", "dense"), "a layer is called 'block.dense'"),
+        (("dense", "lambda"), "a layer is called 'lambda'"),
+    ],
+)
+def test_layers_that_cannot_be_told_apart_or_kept_by_their_names_are_refused(names, message):
+    with pytest.raises(ValueError, match=message):
+        Layout(chain(*(Dense(name, 3) for name in names))).list_draws((4,))
 
 
 @pytest.mark.parametrize(
@@ -140,17 +153,7 @@ def test_every_family_has_the_model_unless_it_is_written_for_some(model):
 )
 def test_a_run_depends_on_the_layers_of_its_model_alone(family, model, monkeypatch):
     monkeypatch.chdir(ROOT)
-    layers = [Path(file) for file in collect_training_code(FRAMEWORK[family], model) if "/layers/" in file]
+    files = collect_training_code(FRAMEWORK[family], model)
+    layers = [Path(file) for file in files if "/layers/" in file and "/frameworks/" in file]
     assert {file.parents[1].name for file in layers} == {family}
     assert {file.stem for file in layers} - {"context"} - OF_GLUON == USED[model]
-
-
-def test_a_model_without_a_file_for_the_family_is_refused(monkeypatch, tmp_path):
-    (tmp_path / "half_done").mkdir()
-    (tmp_path / "half_done" / "parameters.py").touch()
-    monkeypatch.setattr("howmanygpus.study.networks.MODELS", tmp_path)
-    with pytest.raises(ConfigError, match=r"is not written for pytorch_ddp; write models/half_done/torch.py or leave"):
-        Plan(
-            {"studies": {"s": study(frameworks=["pytorch_ddp"], model="half_done")}},
-            Machine("machine.yaml", {"cpu": Device(8, 1)}),
-        )

@@ -4,7 +4,6 @@ Prints what was seen, as JSON. In: JSON with the networks and their options by n
 """
 
 import ctypes
-import importlib
 import itertools
 import json
 import sys
@@ -17,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from howmanygpus.measure.frameworks.torch import family
 from howmanygpus.measure.models.initialization import draw_weights
+from howmanygpus.measure.models.networks import list_draws
 from specs import make_data, make_spec
 
 SHAPE, NUM_CLASSES, BATCH_SIZE = (8, 8, 3), 10, 8
@@ -103,8 +103,7 @@ def trace(model: str, options: dict, precision: str, tier: str) -> dict:
         **{"device_kind": "cuda", "global_batch_size": BATCH_SIZE, "optimizer": {"name": "adamw"}},
     )
     data = make_data(image_shape=SHAPE, num_classes=NUM_CLASSES)
-    parameters = importlib.import_module(f"howmanygpus.measure.models.{model}.parameters").parameters
-    weights = draw_weights(parameters(SHAPE, NUM_CLASSES, **options), seed=1)
+    weights = draw_weights(list_draws(model, SHAPE, NUM_CLASSES, **options), seed=1)
     compiled = []
     family.Network.compile = lambda network, **given: compiled.append(given)
     with FakeTensorMode(allow_non_fake_inputs=True):

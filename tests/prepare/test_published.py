@@ -10,12 +10,13 @@ import pytest
 
 from howmanygpus.config.schema import read_schema
 from howmanygpus.measure.input.prepared import normalize_by
-from howmanygpus.measure.models.conversion import IMAGE_SHAPE, NUM_CLASSES, ConversionError, convert, read_published
+from howmanygpus.measure.models.conversion import IMAGE_SHAPE, NUM_CLASSES, ConversionError, convert
 from howmanygpus.measure.models.initialization import draw_weights
+from howmanygpus.measure.models.networks import list_draws
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
 from howmanygpus.prepare.weights import ADDRESS, NAME, MisfitError, adapt, find_file
 from howmanygpus.study.check_initial_weights import list_shapes
-from howmanygpus.study.networks import list_pretrained, read_model
+from howmanygpus.study.networks import list_pretrained, read_published
 from servers import Server
 from specs import make_data
 
@@ -97,7 +98,7 @@ def test_the_first_dense_layer_of_alexnet_takes_pixels_before_channels():
 
 
 def draw(num_classes: int) -> dict[str, np.ndarray]:
-    return draw_weights(read_model("small_cnn").parameters((8, 8, 1), num_classes), seed=num_classes)
+    return draw_weights(list_draws("small_cnn", (8, 8, 1), num_classes), seed=num_classes)
 
 
 def test_only_a_last_layer_for_other_classes_is_drawn():
@@ -120,7 +121,7 @@ def test_given_weights_of_other_types_or_without_values_are_refused():
 def test_the_names_of_files_have_checksums_and_their_usual_address_is_torchvisions():
     assert read_schema("machine")["properties"]["published_weights"]["default"] == ADDRESS
     for model in list_pretrained():
-        assert NAME.fullmatch(read_published(model).FILE)
+        assert NAME.fullmatch(read_published(model).file)
 
 
 def test_a_file_is_taken_from_a_folder_or_fetched(tmp_path):

@@ -118,7 +118,9 @@ class Project:
         shutil.copy2(SANDBOX / "fakes" / "sleeping.py", folder / f"{strategy}.py")
         if not (numbers := library / "measure" / "frameworks" / family / "number_formats.py").exists():
             shutil.copy2(SANDBOX / "fakes" / "numbers.py", numbers)
-        (library / "measure" / "models" / "small_cnn" / f"{family}.py").write_text("")
+        for declared in (library / "measure" / "models" / "layers").glob("*.py"):
+            (folder / "layers").mkdir(exist_ok=True)
+            (folder / "layers" / declared.name).touch()
         with open(library / "registry.py", "a") as file:
             file.write(REGISTRY_ENTRY.format(name=name, launcher=launcher, family=family, strategy=strategy))
         (self.folder / "envs" / "fake-cpu.txt").write_text("-r measured.txt\n")

@@ -44,13 +44,13 @@ def test_a_run_depends_on_its_own_strategy_and_family_alone():
         name_files(code.collect_training_code(name, "resnet44")) for name in ("pytorch_ddp", "keras_mirrored")
     )
     only_torch, only_keras = torch - keras, keras - torch
-    assert {"frameworks/torch/ddp.py", "frameworks/torch/family.py", "models/resnet44/torch.py"} <= only_torch
-    assert {"frameworks/keras/fit_mirrored.py", "frameworks/keras/fit.py", "models/resnet44/keras.py"} <= only_keras
+    assert {"frameworks/torch/ddp.py", "frameworks/torch/family.py", "frameworks/torch/walker.py"} <= only_torch
+    assert {"frameworks/keras/fit_mirrored.py", "frameworks/keras/fit.py", "frameworks/keras/walker.py"} <= only_keras
     assert not [
         file for file in torch if "keras" in file or file.endswith("torch/dp.py") or file.endswith("/loader.py")
     ]
     assert not [file for file in keras if "torch" in file]
-    assert {"loop/loop.py", "launch/launch.py", "host/processes.py"} <= torch & keras
+    assert {"loop/loop.py", "launch/launch.py", "host/processes.py", "networks/resnet44.py"} <= torch & keras
     assert f"{LIBRARY}/files.py" in code.collect_training_code("pytorch_ddp", "resnet44")
 
 

@@ -7,7 +7,7 @@ import pytest
 from answered import write_answer
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.gate.task import draw_task_weights
-from howmanygpus.measure.models.alexnet.parameters import smallest_map
+from howmanygpus.measure.models.networks import lay_out
 from howmanygpus.measure.spec import RunSpec
 from howmanygpus.report.tables.runs import describe_options
 from howmanygpus.site.machine import Device, Machine
@@ -153,16 +153,15 @@ def test_densenets_with_fewer_blocks_take_smaller_images(blocks, smallest):
             make_plan(images(smallest - 1, 40), s=given)
 
 
-@pytest.mark.parametrize(
-    ("model", "framework", "file"),
-    [("vit_b16", "mxnet_gluon", "gluon.py"), ("inception_v3", "jax_sharding", "flax.py")],
-)
-def test_a_framework_that_a_network_is_not_written_for_is_refused(model, framework, file):
-    message = f'studies.s.model: "{model}" is not written for {framework}; write models/{model}/{file} or leave'
+@pytest.mark.parametrize(("framework", "family"), [("mxnet_gluon", "gluon"), ("chainer_mn", "chainer")])
+def test_a_framework_that_lacks_a_layer_of_the_network_is_refused(framework, family):
+    message = 'studies.s.model: "vit_b16" has layers that {} lacks: attention, gelu, layernorm, tokens; '
+    message += "write measure/frameworks/{}/layers/attention.py or leave {} out"
     with pytest.raises(ConfigError) as error:
-        make_plan(images(96), s=ONE | NOISE | {"model": model, "frameworks": ["pytorch_ddp", framework]})
-    assert message in str(error.value)
-    make_plan(images(96), s=ONE | NOISE | {"model": model, "frameworks": ["pytorch_ddp", "tensorflow_mirrored"]})
+        make_plan(images(96), s=ONE | NOISE | {"model": "vit_b16", "frameworks": ["pytorch_ddp", framework]})
+    assert message.format(framework, family, framework) in str(error.value)
+    make_plan(images(96), s=ONE | NOISE | {"model": "vit_b16", "frameworks": ["pytorch_ddp", "jax_sharding"]})
+    make_plan(images(96), s=ONE | NOISE | {"model": "inception_v3", "frameworks": [framework]})
 
 
 @pytest.mark.parametrize(
@@ -183,7 +182,7 @@ def test_networks_whose_strides_leave_nothing_say_how_large_images_must_be(model
 def test_a_network_without_batchnorm_takes_batches_of_one_image():
     small = {"kernel": 3, "stride": 1, "poolings": [1, 2, 5]}
     given = ONE | NOISE | {"model": "alexnet", "model_options": small, "per_device_batch_size": [1]}
-    assert smallest_map(16, **small) == 1
+    assert lay_out("alexnet", 5, **small).count_smallest_map((16, 16, 3)) == 1
     make_plan(images(16), s=given)
 
 

@@ -1,5 +1,6 @@
-"""A user's folder with a file per family is planned like a network of the workflow; its code reruns its own runs."""
+"""A user's folder is planned like a network of the workflow, and its code reruns its own runs."""
 
+import re
 import shutil
 import sys
 
@@ -140,3 +141,37 @@ def test_the_example_is_written_for_its_frameworks_and_can_be_planned(monkeypatc
 def test_the_documentation_shows_the_example(name):
     text = (ROOT / "docs" / "own_model.md").read_text()
     assert f"<!-- example: {name} -->\n```python\n{(EXAMPLE / name).read_text()}```" in text
+
+
+FAMILIES = ["pytorch_ddp", "keras_mirrored", "jax_sharding", "mxnet_gluon", "chainer_mn"]
+
+
+@pytest.fixture
+def laid_out(tmp_path):
+    """Return the file of a folder whose network is the layout of the documentation."""
+    text = (ROOT / "docs" / "own_model.md").read_text()
+    shutil.rmtree(tmp_path / "net")
+    (tmp_path / "net").mkdir()
+    file = tmp_path / "net" / "network.py"
+    file.write_text(re.search(r"<!-- example: network.py -->\n```\w+\n(.*?)```", text, re.DOTALL)[1])
+    return file
+
+
+def test_a_layout_alone_is_a_network_for_all_families(laid_out):
+    plan = make_plan(frameworks=FAMILIES, model_options={"width": 4})
+    assert {run.framework for run in plan.runs.values()} == set(FAMILIES)
+    assert not any(run.unsupported for run in plan.runs.values())
+    before = read_parameters(plan)
+    edit(laid_out, "def convolve", "# A comment.\ndef convolve")
+    assert not list_changes(before, read_parameters(make_plan(frameworks=FAMILIES, model_options={"width": 4})))
+    edit(laid_out, "stride=2", "stride=1")
+    changed = list_changes(before, read_parameters(make_plan(frameworks=FAMILIES, model_options={"width": 4})))
+    assert changed == {*FAMILIES, "weights", "reference"}
+
+
+def test_the_layers_of_a_layout_are_code_of_its_runs(laid_out):
+    folder = make_plan(frameworks=FAMILIES).model_folders["net"]
+    found = [path for path in collect_training_code("chainer_mn", folder) if "/frameworks/" in path]
+    layers = {path.rpartition("/")[2] for path in found if "/layers/" in path}
+    assert layers == {"batchnorm.py", "context.py", "conv.py", "dense.py", "global_pooling.py", "relu.py"}
+    assert not [path for path in found if "/chainer/" not in path and path.endswith("walker.py")]

@@ -9,12 +9,12 @@ import yaml
 from safetensors.numpy import save_file
 
 from howmanygpus.config.errors import ConfigError
-from howmanygpus.measure.models.conversion import read_published
 from howmanygpus.measure.models.initialization import draw_weights
+from howmanygpus.measure.models.networks import list_draws
 from howmanygpus.measure.spec import RunSpec
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.check_initial_weights import list_shapes
-from howmanygpus.study.networks import list_pretrained, read_model
+from howmanygpus.study.networks import list_pretrained, read_published
 from howmanygpus.study.plan import Plan
 from project import ROOT, study
 
@@ -32,7 +32,7 @@ def make_plan(model="resnet18", dataset="photos", **changes) -> Plan:
 
 
 def draw(model="small_cnn", shape=SHAPE, num_classes=CLASSES) -> dict[str, np.ndarray]:
-    return draw_weights(read_model(model).parameters(shape, num_classes), seed=1)
+    return draw_weights(list_draws(model, shape, num_classes), seed=1)
 
 
 def store(path: Path, weights: dict[str, np.ndarray]) -> str:
@@ -59,7 +59,7 @@ def test_an_augmentation_of_one_framework_has_images_of_the_size_of_the_given_we
     message = f'{HERE}: "imagenet" is for images of 224x224 pixels, and those of {where} have 256x256: it '
     refused(message, init="imagenet", **changes)
     options = {"depth": 1, "heads": 1, "head_width": 8, "mlp": 8}
-    weights = draw_weights(read_model("vit_b16").parameters((224, 224, 3), CLASSES, **options), seed=1)
+    weights = draw_weights(list_draws("vit_b16", (224, 224, 3), CLASSES, **options), seed=1)
     path = store(tmp_path / "vit.safetensors", weights)
     refused(f"is not for this vit_b16 with {where}: it ", init=path, model_options=options, **changes)
 
@@ -204,4 +204,4 @@ def test_the_documented_example_and_table_of_files_are_true():
     plan = make_plan(example.pop("model"), "large", **example)
     assert {start.word for start in plan.studies["s"].starts.values()} == {"random", "imagenet"}
     listed = dict(re.findall(r"^\| `(\w+)` \| \d+ MB \| `([^`]+)`", text, re.MULTILINE))
-    assert listed == {model: read_published(model).FILE for model in list_pretrained()}
+    assert listed == {model: read_published(model).file for model in list_pretrained()}

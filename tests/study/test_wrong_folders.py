@@ -1,5 +1,6 @@
 """Every wrong folder of a user's model ends in its error before anything starts: value, place and remedy."""
 
+import re
 import shutil
 
 import pytest
@@ -38,9 +39,9 @@ FOLDERS = {
     "no parameters.py": (
         remove("parameters.py"),
         {},
-        's.model: "./net" is a folder without parameters.py; write the canonical arrays there, or name a '
-        "single file, such "
-        "as model.py, with a function build",
+        's.model: "./net" is a folder without network.py and without parameters.py; write the network\'s layout in '
+        "network.py, or its canonical arrays in parameters.py, or name a single file, such as model.py, with a "
+        "function build",
     ),
     "no torch.py": (
         remove("torch.py"),
@@ -166,7 +167,7 @@ FOLDERS = {
     "role of an array": (
         replace("parameters.py", "dense.kernel", "dense.weight"),
         {},
-        "s.model: \"./net\" has a function parameters with the array 'dense.weight'; write the layer's name, "
+        "s.model: \"./net\" has a parameters.py with the array 'dense.weight'; write the layer's name, "
         "a dot and one "
         "of kernel, bias, scale, offset, mean, variance, token, position",
     ),
@@ -207,7 +208,7 @@ FOLDERS = {
     "model_family": (
         None,
         {"model_family": "torch"},
-        's.model_family: "torch" is given, but the folder has a file for each family; leave the key out',
+        's.model_family: "torch" is given, but the folder is for several families; leave the key out',
     ),
 }
 NAMES = {
@@ -241,3 +242,58 @@ def test_a_folder_with_a_wrong_name_is_refused(tmp_path, name, message):
 def test_a_folder_without_a_slash_is_suggested(tmp_path):
     (tmp_path / "net").mkdir()
     assert refuse_model("net") == 's.model: "net" is not a known model; write ./net for your own folder'
+
+
+DENSE = 'Dense("dense", num_classes)'
+LAYOUTS = {
+    "both": (
+        write("parameters.py", ""),
+        {},
+        "has both network.py, for all families, and parameters.py; delete parameters.py and the families' files, or "
+        "network.py",
+    ),
+    "no lay_out": (
+        replace("network.py", "def lay_out", "def lay"),
+        {},
+        "has a network.py without a function lay_out; write def lay_out(num_classes, **options)",
+    ),
+    "an option that it does not take": (
+        replace("network.py", "width: int) -> Layout", "size: int) -> Layout"),
+        {},
+        "has a network.py whose lay_out(10, width=16) raised TypeError: lay_out() got an unexpected keyword argument "
+        "'width'; correct the function, or the options in the config",
+    ),
+    "no layout": (
+        replace("network.py", "return Layout(chain(", "return list(("),
+        {},
+        "has a function lay_out that returns list; return a Layout of howmanygpus.measure.models.layout",
+    ),
+    "one name twice": (
+        replace("network.py", '"third"', '"second"'),
+        {},
+        "has a network.py whose lay_out(...).list_draws((8, 8, 1)) raised ValueError: several layers are called "
+        "second; a layer belongs to its name; correct the function, or the options in the config",
+    ),
+    "no logits": (
+        replace("network.py", f", {DENSE}", ""),
+        {},
+        'has a layout that ends with (16,) instead of (10,); let it end with Dense("dense", num_classes), after '
+        "GlobalAveragePool or Flatten",
+    ),
+    "a layer that a family lacks": (
+        replace("network.py", "\nOPTIONS", "from howmanygpus.measure.models.layers.gelu import Gelu\n\nOPTIONS"),
+        {"frameworks": ["pytorch_ddp", "mxnet_gluon"]},
+        "has layers that mxnet_gluon lacks: gelu; write measure/frameworks/gluon/layers/gelu.py or leave "
+        "mxnet_gluon out",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "changes", "message"), LAYOUTS.values(), ids=LAYOUTS)
+def test_a_wrong_layout_is_refused(tmp_path, change, changes, message):
+    (tmp_path / "net").mkdir()
+    text = (ROOT / "docs" / "own_model.md").read_text()
+    example = re.search(r"<!-- example: network.py -->\n```\w+\n(.*?)```", text, re.DOTALL)[1]
+    (tmp_path / "net" / "network.py").write_text(example)
+    change(tmp_path / "net")
+    assert refuse_model("./net", **changes).endswith(f'net" {message}')

@@ -94,8 +94,6 @@ def test_anchors_may_stand_under_keys_that_begin_with_x_and_a_file_with_a_byte_o
 
 
 def test_a_list_of_models_is_one_study_for_each_and_a_target(project):
-    model = project.folder / "workflow" / "lib" / "howmanygpus" / "measure" / "models"
-    (model / "resnet44" / "fake.py").write_text("")
     project.write_config(first=study(model=["small_cnn", "resnet44"], num_gpus=[1]), other=study(num_gpus=[1]))
     assert planned_studies(project) == {"first_small_cnn", "first_resnet44", "other"}
     assert planned_studies(project, "first") == {"first_small_cnn", "first_resnet44"}

@@ -96,16 +96,18 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
         "measure/frameworks/<family>/__init__.py": NEW,
         "measure/frameworks/<family>/family.py": NEW,
         "measure/frameworks/<family>/number_formats.py": NEW,
+        "measure/frameworks/<family>/walker.py": NEW,
         "measure/frameworks/<family>/layers/<layer>.py": NEW,
-        "measure/models/<model>/<family>.py": NEW,
     },
     "model": {
-        "measure/models/<model>/__init__.py": NEW,
-        "measure/models/<model>/parameters.py": NEW,
-        "measure/models/<model>/<family>.py": NEW,
+        "measure/networks/<model>.py": NEW,
         "config/README.md": GENERATED,
     },
-    "layer": {"measure/frameworks/<family>/layers/<layer>.py": NEW, "measure/models/<model>/<family>.py": NEW},
+    "layer": {
+        "measure/models/layers/<layer>.py": NEW,
+        "measure/frameworks/<family>/layers/<layer>.py": NEW,
+        "measure/networks/<model>.py": NEW,
+    },
     "key of the config": {
         SETTINGS: declare('not_gated("no framework looks at it")'),
         "measure/spec.py": insert("    toy_setting: int\n", "    optimizer: OptimizerSpec\n"),
@@ -142,11 +144,9 @@ def read_sections() -> dict[str, str]:
     return {kind: text for kind, text in sections.items() if FILE.search(text)}
 
 
-def resolve(kind: str, path: str) -> str:
+def resolve(path: str) -> str:
     """Return a path of CONTRIBUTING.md with the toy's names, relative to the project's folder."""
-    # A new family is written for the models that exist.
-    names = NAMES | ({"model": "small_cnn"} if kind == "framework" else {})
-    path = re.sub(r"<(\w+)>", lambda match: names[match[1]], path)
+    path = re.sub(r"<(\w+)>", lambda match: NAMES[match[1]], path)
     room = path.split("/")[0]
     return f"workflow/lib/{path}" if room == "howmanygpus_tools" else f"{PACKAGE}/{path}" if room in ROOMS else path
 
@@ -155,12 +155,12 @@ def add_toys(project: Project) -> None:
     (project.folder / "tests").mkdir()
     shutil.copy2(ROOT / "tests" / "specs.py", project.folder / "tests" / "specs.py")
     shutil.copytree(ROOT / "docs", project.folder / "docs")
-    for kind, files in EXTENSIONS.items():
+    for files in EXTENSIONS.values():
         for path, action in files.items():
-            target = project.folder / resolve(kind, path)
+            target = project.folder / resolve(path)
             if action == NEW:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(FAKES / "toys" / resolve(kind, path).removeprefix(f"{PACKAGE}/"), target)
+                shutil.copy2(FAKES / "toys" / resolve(path).removeprefix(f"{PACKAGE}/"), target)
             elif action != GENERATED:
                 target.write_text(action(target.read_text()))
     call_python(project, "-m", "howmanygpus_tools.references")
@@ -177,16 +177,15 @@ def call_python(project: Project, *arguments: str) -> str:
 def extended(tmp_path_factory) -> Project:
     """Return a copy with all toys, in which two studies that use them have run up to the toy figure."""
     folder = tmp_path_factory.mktemp("contributing")
-    project = Project(folder / "project", fakes=())
+    project = Project(folder / "project", fakes=["dozing"])
     add_toys(project)
     machine = {"environments": {"toy-cpu": {"python": sys.executable}}}
     (project.folder / "profiles" / "local" / "machine.yaml").write_text(yaml.safe_dump(machine))
     settings = {"dataset": "toy_shapes", "frameworks": ["toy"], "num_gpus": [1], "per_device_batch_size": [8]}
     settings |= {"quality": {"metric": "toy_metric", "thresholds": [4.0]}}
     variants = {"base": {}, "own": {"loader": "native", "toy_setting": 3}}
-    project.write_config(
-        toys=study(model="toy_net", variants=variants, **settings), others=study(model="small_cnn", **settings)
-    )
+    toys, others = {"model": "toy_net", "variants": variants}, {"model": "small_cnn", "frameworks": ["dozing"]}
+    project.write_config(toys=study(**settings | toys), others=study(**settings | others))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "HOWMANYGPUS_CACHE", str(folder / "cache"))
         project.snakemake("results/figures/toys/toy_figure.svg", "results/tables/others/runs.tsv")
@@ -215,14 +214,14 @@ def test_files_that_a_section_says_to_edit_or_to_run_exist(kind):
     checks = re.findall(r"`(tests/[^`]+)`", read_sections()[kind].partition("\nCheck: ")[2])
     assert checks, f"the section on a {kind} names no check"
     for path in [*edited, *checks]:
-        assert (ROOT / resolve(kind, path)).exists(), path
+        assert (ROOT / resolve(path)).exists(), path
 
 
 def test_a_framework_a_model_and_a_data_set_are_trained(extended):
     run = read_run(extended, "base")
     assert run["status"] == "completed" and run["versions"] == {"toy": "1.0"}
     assert run["spec"]["strategy"] == "toy" and run["spec"]["model"] == "toy_net"
-    assert "howmanygpus/measure/models/toy_net/toys.py" in run["code"]
+    assert "howmanygpus/measure/networks/toy_net.py" in run["code"]
     assert "- toy\n" in extended.read("config/all_frameworks.yaml")
     description = json.loads(extended.read("results/prepared/toy_shapes/arrays/dataset.json"))
     assert (description["image_shape"], description["num_train"]) == ([6, 6, 1], 40)

@@ -65,7 +65,7 @@ def test_editing_one_strategy_reruns_its_runs_and_only_once(copy):
 
 
 @pytest.mark.parametrize(
-    "path", ["loop/loop.py", "frameworks/fake/dozing.py", "frameworks/torch/ddp.py", "models/small_cnn/parameters.py"]
+    "path", ["loop/loop.py", "frameworks/fake/dozing.py", "frameworks/torch/ddp.py", "networks/small_cnn.py"]
 )
 def test_editing_comments_and_docstrings_reruns_nothing(copy, path):
     copy.edit(f"workflow/lib/howmanygpus/measure/{path}", READ_BY_PEOPLE)
@@ -200,7 +200,7 @@ def test_missing_runs_are_planned_beside_an_environment_that_is_built_again(copy
 
 
 def test_changed_initial_weights_rerun_the_runs_that_start_from_them(copy):
-    copy.edit("workflow/lib/howmanygpus/measure/models/small_cnn/parameters.py", CONSTANT)
+    copy.edit("workflow/lib/howmanygpus/measure/networks/small_cnn.py", CONSTANT)
     weights = ["initialize_weights"]
     assert copy.planned() == sorted([*weights, *ALL_RUNS, *analysis_of("first", "second")])
 

@@ -17,8 +17,6 @@ def write_study(project, **options):
 
 def test_a_short_network_is_drawn_gated_trained_and_shown(project, environment_python):
     environment_python("pytorch-cpu")  # The reference needs it.
-    models = project.folder / "workflow" / "lib" / "howmanygpus" / "measure" / "models"
-    (models / "resnet44" / "fake.py").write_text("")
     write_study(project, blocks=1)
     project.snakemake(*ROWS)
     results = project.folder / "results"

@@ -57,10 +57,9 @@ def published(tmp_path_factory, environment_python) -> tuple:
 def project(tmp_path_factory, environment_record, published) -> Project:
     """Return a project whose file of published weights is the one above, but is not there yet."""
     project = Project(tmp_path_factory.mktemp("starts") / "project", fakes=["sleeping"])
-    models = "workflow/lib/howmanygpus/measure/models"
-    (project.folder / models / "resnet18" / "fake.py").write_text("")
     project.take_environment(environment_record("pytorch-cpu"))
-    project.replace(f"{models}/resnet18/published.py", FILE=published[0].name)
+    network = "workflow/lib/howmanygpus/measure/networks/resnet18.py"
+    project.edit(network, f'\nPUBLISHED = Published("{published[0].name}", "imagenet", to_published_name)\n')
     (project.folder / "site").mkdir()
     return project
 
@@ -155,7 +154,6 @@ def test_a_file_of_the_user_reruns_its_runs_if_its_content_changes(project, pret
 
 
 def test_fractions_in_model_options_have_rules(project):
-    (project.folder / "workflow/lib/howmanygpus/measure/models/alexnet/fake.py").write_text("")
     options = {"dropout": 0.25, "kernel": 3, "stride": 1, "poolings": [1, 2]}
     write_config(project, parity="report")
     config = yaml.safe_load(project.read("config/config.yaml"))

@@ -8,7 +8,7 @@ from typing import Any
 class Framework:
     """One framework of the registry. The keys of dictionaries are device kinds, `cpu` or `cuda`.
 
-    family: folder of its code in measure/frameworks/, and file name of its models in measure/models/<model>/.
+    family: folder of its code in measure/frameworks/, and file name in a user's folder with a file for each family.
     strategy: file in the family's folder that implements training on several devices.
     launcher: how its processes start, see measure.launch.launchers. All launchers except `plain` can span nodes.
     environments: names of the pin files in envs/.

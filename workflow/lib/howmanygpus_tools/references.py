@@ -16,9 +16,10 @@ from pathlib import Path
 
 from howmanygpus.config.schema import read_schema
 from howmanygpus.files import write_text_atomic
+from howmanygpus.measure.models.networks import import_network
 from howmanygpus.registry import FRAMEWORKS, Framework
 from howmanygpus.study.loaders import NATIVE_LOADERS
-from howmanygpus.study.networks import list_models, read_model
+from howmanygpus.study.networks import list_models
 from howmanygpus.study.published import PROTOCOLS, list_published, read_rows
 
 DOCUMENTS = (
@@ -84,7 +85,7 @@ def describe_model_options() -> str:
     """Return a table of the options of every model."""
     rows = []
     for model in list_models():
-        options: dict[str, dict] = getattr(read_model(model), "OPTIONS", {})
+        options: dict[str, dict] = getattr(import_network(model), "OPTIONS", {})
         rows += [] if options else [[f"`{model}`", NOTHING, NOTHING, NOTHING, "It has no options."]]
         for name, rule in options.items():
             accepts = _describe_values(rule, rule)

@@ -1,4 +1,4 @@
-"""Checks torch.py of a user's folder against its parameters.py before the gate's reference is computed from it."""
+"""Checks torch.py of a user's folder, or what its layout builds, before the gate's reference is computed from it."""
 
 import importlib
 import sys
@@ -13,14 +13,15 @@ from howmanygpus.gate.relus import RefusedReluError
 from howmanygpus.gate.task import compute_keys, draw_task_weights
 from howmanygpus.measure.frameworks.torch.family import AXES_TO_TORCH, torch_name
 from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
+from howmanygpus.measure.frameworks.torch.walker import build
 from howmanygpus.measure.models.initialization import is_trainable
-from howmanygpus.measure.models.own import PACKAGE, add_folder
+from howmanygpus.measure.models.own import NETWORK, PACKAGE, add_folder
 
 COUNTER = "num_batches_tracked"
 
 
 class FolderError(Exception):
-    """The user's torch.py is wrong. The message names the file, what is wrong, and what to do."""
+    """The user's torch.py or network.py is wrong. The message names the file, what is wrong, and what to do."""
 
 
 def check_or_exit(folder: str, image_shape: tuple[int, int, int], num_classes: int, options: dict) -> None:
@@ -44,11 +45,14 @@ def check_or_exit(folder: str, image_shape: tuple[int, int, int], num_classes: i
 def check_folder(
     folder: str, image_shape: tuple[int, int, int], num_classes: int, options: dict, weights: dict[str, np.ndarray]
 ) -> None:
-    """Raise FolderError unless torch.py builds a model with the arrays `weights` that can be trained."""
-    file = str(Path(folder, "torch.py"))
-    module = _call(file, "cannot be imported", importlib.import_module, f"{PACKAGE}.{Path(folder).name}.torch")
-    context = LayerContext("local", 1)
-    model = _call(file, "has a build that raised", module.build, image_shape, num_classes, context, **options)
+    """Raise FolderError unless torch.py or the layout builds a model with the arrays `weights` that can be trained."""
+    name, path = Path(folder).name, Path(folder, f"{NETWORK}.py")
+    problem = "has a layout that raised"
+    if not path.is_file():
+        path, problem = path.with_name("torch.py"), "has a build that raised"
+        _call(str(path), "cannot be imported", importlib.import_module, f"{PACKAGE}.{name}.torch")
+    file, context = str(path), LayerContext("local", 1)
+    model = _call(file, problem, build, name, image_shape, num_classes, context, **options)
     if not isinstance(model, nn.Module):
         raise FolderError(f"{file}: build returned {type(model).__name__}; return a torch.nn.Module")
     _check_arrays(file, model, weights)

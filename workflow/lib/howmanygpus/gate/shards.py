@@ -4,7 +4,6 @@ The network of the parity gate's reference, applied to each device's share of a 
 NumPy computes the loss: the simulated rounding of bf16, which leaves losses in float32, only sees PyTorch.
 """
 
-import importlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
@@ -18,6 +17,7 @@ from howmanygpus.gate.task import compute_keys
 from howmanygpus.measure.frameworks.torch.family import load_weights, to_canonical, torch_name
 from howmanygpus.measure.frameworks.torch.layers.context import LayerContext
 from howmanygpus.measure.frameworks.torch.running_statistics import set_inflation, variance_inflations
+from howmanygpus.measure.frameworks.torch.walker import build
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.models.initialization import is_trainable
 from howmanygpus.measure.spec import OptimizerSpec, RunSpec
@@ -63,8 +63,7 @@ class Reference:
     ):
         self.arithmetic, self.watcher, self.dtype = arithmetic, watcher, dtype
         self.spec, self.data, self.names = spec, data, list(weights)
-        build = importlib.import_module(f"howmanygpus.measure.models.{spec.model}.torch").build
-        arguments = (data.image_shape, data.num_classes, LayerContext("local", spec.seed))
+        arguments = (spec.model, data.image_shape, data.num_classes, LayerContext("local", spec.seed))
         self.shards = [build(*arguments, **spec.model_options) for _ in range(num_shards)]
         shard_spec = RunSpec.from_dict(spec.to_dict() | {"num_gpus": num_shards})
         for shard in self.shards:

@@ -13,7 +13,6 @@ A model with dropout draws the units to drop from keys of the images (measure.mo
 computed here with Python's integers and share nothing with the frameworks' code, so that a mistake there is seen.
 """
 
-import importlib
 from dataclasses import fields
 from itertools import cycle, islice
 from pathlib import Path
@@ -32,6 +31,7 @@ from howmanygpus.measure.input.writing import write_data
 from howmanygpus.measure.loop.schedule import count_steps_per_epoch, learning_rates
 from howmanygpus.measure.models.dropout_draws import PRIME, factors_of_image
 from howmanygpus.measure.models.initialization import draw_weights
+from howmanygpus.measure.models.networks import list_draws
 from howmanygpus.measure.spec import OptimizerSpec, RunSpec
 
 NUM_TRAIN, NUM_TEST = 28, 14
@@ -168,8 +168,7 @@ def has_skipped_step(spec: RunSpec) -> bool:
 def draw_task_weights(
     model: str, image_shape: tuple[int, int, int], num_classes: int, **options: Any
 ) -> dict[str, np.ndarray]:
-    parameters = importlib.import_module(f"howmanygpus.measure.models.{model}.parameters").parameters
-    weights = draw_weights(parameters(image_shape, num_classes, **options), seed=1)
+    weights = draw_weights(list_draws(model, image_shape, num_classes, **options), seed=1)
     generator = np.random.default_rng(2)
     low_and_high = {".scale": (0.2, 0.35), ".offset": (0.3, 0.6), ".variance": (0.02, 1.0)}
     low_and_high |= dict.fromkeys((".bias", ".mean", ".token"), (-0.3, 0.3))

@@ -58,7 +58,7 @@ class LaunchSpec:
 
     accumulate: batches of per_device_batch_size images that each device takes for one optimizer step.
     device: its name in the machine file; device_kind: `cpu` or `cuda`, how frameworks reach it.
-    model_options: those that differ from the model's own, see OPTIONS in its parameters.py.
+    model_options: those that differ from the model's own, see its OPTIONS.
     family, strategy: folder and file in measure/frameworks/ of the code that trains.
     """
 
@@ -98,8 +98,8 @@ class LaunchSpec:
 class RunSpec(LaunchSpec):
     """One planned run of a framework, complete.
 
-    model_file: the user's own model in one file, model_folder: one with a file per family; both None for a network of
-        measure/models/.
+    model_file: the user's own model in one file, model_folder: one in a folder; both None for a network of
+        measure/networks/.
     init: `random`, `imagenet`, or `sha256:` and the hash of the user's file of initial weights.
     label_smoothing: 0 for none; other values only if an image has one label.
     normalization: `data`, or a key of measure.input.prepared.NORMALIZATIONS.

@@ -6,11 +6,12 @@ from safetensors import SafetensorError, safe_open
 
 from howmanygpus.config.errors import refuse
 from howmanygpus.measure.models.conversion import IMAGE_SHAPE, NUM_CLASSES
+from howmanygpus.measure.models.networks import list_draws
 from howmanygpus.prepare.weights import MisfitError, list_new_arrays
 from howmanygpus.study.config.checks import locate
 from howmanygpus.study.config.images import compute_image_shape
 from howmanygpus.study.initial_weights import InitialWeights
-from howmanygpus.study.networks import IMAGENET, choose_normalization, import_pretrained, list_pretrained, read_model
+from howmanygpus.study.networks import IMAGENET, choose_normalization, list_pretrained, read_published
 from howmanygpus.study.study import Study
 
 FREE_OPTIONS = ("dropout",)
@@ -50,7 +51,7 @@ def _check_published(place: str, study: Study, shape: tuple[int, int, int], whos
         raise refuse(
             place, IMAGENET, f"is for the workflow's own networks, and {study.own_model.path} is yours", remedy
         )
-    if import_pretrained(model) is None:
+    if read_published(model) is None:
         remedy = f"choose from {', '.join(list_pretrained())}, write random, or give a file of yours"
         raise refuse(place, IMAGENET, f"has no weights for {model}, for which torchvision publishes none", remedy)
     for name in options:
@@ -114,7 +115,7 @@ def list_shapes(
     model: str, image_shape: tuple[int, int, int], num_classes: int, **options: Any
 ) -> dict[str, tuple[int, ...]]:
     """Return the shape of every array of a network, by its canonical name."""
-    draws: dict[str, Any] = read_model(model).parameters(image_shape, num_classes, **options)
+    draws: dict[str, Any] = list_draws(model, image_shape, num_classes, **options)
     return {name: tuple(draw(_Outline()).shape) for name, draw in draws.items()}
 
 

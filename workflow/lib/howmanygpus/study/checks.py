@@ -9,8 +9,9 @@ from howmanygpus.study.config.images import CROPS, check_crops, compute_image_sh
 from howmanygpus.study.config.learning import check_learning, warn_about_learning
 from howmanygpus.study.config.metrics import check_metric, check_quality
 from howmanygpus.study.grid import check_layouts
+from howmanygpus.study.invalidation.code import list_missing_layers
 from howmanygpus.study.loaders import check_inputs, check_loaders
-from howmanygpus.study.networks import check_image_size, check_statistics, list_models, resolve_family_file
+from howmanygpus.study.networks import check_image_size, check_statistics, list_models
 from howmanygpus.study.own.folder import ModelFolder, check_arrays
 from howmanygpus.study.own.model import OwnModel
 from howmanygpus.study.published import check_published
@@ -28,9 +29,9 @@ def check_names(place: str, config: dict, variants: dict[str, dict], own_model: 
             remedy = suggest(framework, FRAMEWORKS)
             errors.add(refuse(f"{place}.frameworks[{position}]", framework, "is not a known framework", remedy))
     known = [framework for framework in config["frameworks"] if framework in FRAMEWORKS]
-    if own_model is None:
+    if not isinstance(own_model, OwnModel):
         with errors.collect():
-            _check_model(f"{place}.model", config["model"], known)
+            _check_model(f"{place}.model", own_model or config["model"], known)
     with errors.collect():
         check_quality(f"{place}.quality", config["quality"])
     with errors.collect():
@@ -46,17 +47,19 @@ def check_names(place: str, config: dict, variants: dict[str, dict], own_model: 
     errors.raise_all()
 
 
-def _check_model(place: str, model: str, frameworks: list[str]) -> None:
+def _check_model(place: str, model: str | ModelFolder, frameworks: list[str]) -> None:
+    """Raise ConfigError for an unknown model, and for a framework that lacks a layer of it."""
     models = list_models()
-    if model not in models:
+    if isinstance(model, str) and model not in models:
         is_folder = Path(model).is_dir()
         remedy = f"write ./{model} for your own folder" if is_folder else suggest(model, models)
         raise refuse(place, model, "is not a known model", remedy)
     for framework in frameworks:
-        family_file = resolve_family_file(model, FRAMEWORKS[framework].family)
-        if not family_file.exists():
-            remedy = f"write models/{model}/{family_file.name} or leave {framework} out"
-            raise refuse(place, model, f"is not written for {framework}", remedy)
+        family = FRAMEWORKS[framework].family
+        if missing := list_missing_layers(model, family):
+            problem = f"has layers that {framework} lacks: {', '.join(missing)}"
+            remedy = f"write measure/frameworks/{family}/layers/{missing[0]}.py or leave {framework} out"
+            raise refuse(place, model if isinstance(model, str) else model.path, problem, remedy)
 
 
 def check_data(study: Study) -> None:

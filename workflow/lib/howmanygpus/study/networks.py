@@ -1,37 +1,26 @@
 """The network that a study trains: its model, and the model's options that the study sets."""
 
-import importlib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from howmanygpus.config.errors import ConfigError, check_schema, refuse
+from howmanygpus.measure.models.networks import import_network, lay_out, list_draws
+from howmanygpus.measure.models.published import Published
 
-PACKAGE = "howmanygpus.measure.models"
 IMAGENET = "imagenet"
 """Value of a study's `init`, for the weights that are published for its network."""
 LARGEST_IMAGE = 2**14
 """Height of the largest images at which it is looked whether a network leaves anything of them."""
-MODELS = Path(__file__).resolve().parents[1] / "measure" / "models"
+NETWORKS = Path(__file__).resolve().parents[1] / "measure" / "networks"
 
 
 def list_models() -> list[str]:
-    return sorted(path.parent.name for path in MODELS.glob("*/parameters.py"))
+    return sorted(path.stem for path in NETWORKS.glob("*.py") if path.stem != "__init__")
 
 
-def resolve_family_file(model: str, family: str) -> Path:
-    """Return the path of the file that builds a model in a family. It exists if the model is written for the family."""
-    return MODELS / model / f"{family}.py"
-
-
-def read_model(model: str) -> ModuleType:
-    """Return the module with the model's OPTIONS, if it has any, and its canonical parameters."""
-    return importlib.import_module(f"{PACKAGE}.{model}.parameters")
-
-
-def read_published(model: str) -> ModuleType:
-    """Return the module that names and converts the model's published weights."""
-    return importlib.import_module(f"{PACKAGE}.{model}.published")
+def read_published(model: str) -> Published | None:
+    """Return how the weights that are published for a model are converted; None without such weights."""
+    return getattr(import_network(model), "PUBLISHED", None)
 
 
 def choose_options(place: str, model: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -40,7 +29,7 @@ def choose_options(place: str, model: str, given: dict[str, Any]) -> dict[str, A
     place: where the config gives the options. Raises ConfigError for an option that the model lacks, and for a value
     that it does not take.
     """
-    rules: dict[str, dict] = getattr(read_model(model), "OPTIONS", {})
+    rules: dict[str, dict] = getattr(import_network(model), "OPTIONS", {})
     if given and not rules:
         raise refuse(place, given, f"is given, but {model} has no options", "leave the key out")
     # The schema also describes everything above the options, so that errors name the whole place.
@@ -52,20 +41,16 @@ def choose_options(place: str, model: str, given: dict[str, Any]) -> dict[str, A
     return {name: given[name] for name, rule in rules.items() if name in given and given[name] != rule["default"]}
 
 
-def import_pretrained(model: str) -> ModuleType | None:
-    """Return the module that names and converts the model's pretrained weights; None without such weights."""
-    return read_published(model) if (MODELS / model / "published.py").exists() else None
-
-
 def list_pretrained() -> list[str]:
-    return sorted(path.parent.name for path in MODELS.glob("*/published.py") if path.parent.name in list_models())
+    return [model for model in list_models() if read_published(model)]
 
 
 def choose_normalization(settings: dict[str, Any], model: str) -> str:
     """Return the normalization of a run's images. settings: its keys `init` and `normalization`."""
     if settings["normalization"] is not None:
         return settings["normalization"]
-    return read_published(model).NORMALIZATION if settings["init"] == IMAGENET else "data"
+    published = read_published(model) if settings["init"] == IMAGENET else None
+    return published.normalization if published else "data"
 
 
 def name_network(model: str, options: dict[str, Any]) -> str:
@@ -113,7 +98,7 @@ def check_statistics(
 
 def list_arrays(model: str, options: dict[str, Any], image_shape: tuple[int, int, int], num_classes: int) -> list[str]:
     """Return the canonical names of a network's arrays."""
-    return list(read_model(model).parameters(image_shape, num_classes, **options))
+    return list(list_draws(model, image_shape, num_classes, **options))
 
 
 def _accepts_size(model: str, options: dict[str, Any], size: int) -> bool:
@@ -126,5 +111,8 @@ def _accepts_size(model: str, options: dict[str, Any], size: int) -> bool:
 
 def _compute_smallest_map(model: str, options: dict[str, Any], height: int, width: int) -> int | None:
     """Return the number of pixels of the smallest feature map; None if the model takes images of any size."""
-    find = getattr(read_model(model), "smallest_map", None)
+    network = import_network(model)
+    if hasattr(network, "lay_out"):
+        return lay_out(model, 1, **options).count_smallest_map((height, width, 3))
+    find = getattr(network, "smallest_map", None)
     return find(height, **options) * find(width, **options) if find else None

@@ -20,15 +20,14 @@ class WeightRules(RuleFunctions):
 
     def published_file(self, wildcards) -> str:
         """Return the name of the file, which has the beginning of its checksum."""
-        return read_published(wildcards.model).FILE
+        return _name_file(wildcards.model)
 
     def place(self, wildcards, input) -> str:
         """Return where the file is. As a parameter that depends on `input`, it reruns nothing by itself."""
         return self._machine.published_weights
 
     def conversion(self, wildcards) -> str:
-        modules = ("measure.frameworks.torch.published", f"measure.models.{wildcards.model}.published")
-        return hash_preparing("run_module", *modules, f"measure.models.{wildcards.model}.parameters")
+        return hash_preparing("run_module", "measure.frameworks.torch.published", f"measure.networks.{wildcards.model}")
 
     def converted(self, wildcards) -> str | list:
         """Return the record of the published weights, or nothing for a file of the user."""
@@ -88,10 +87,16 @@ class OwnModelRules(RuleFunctions):
         return self._model(wildcards).path
 
 
+def _name_file(model: str) -> str:
+    published = read_published(model)
+    assert published, f"nothing is published for {model}"
+    return published.file
+
+
 def fetch_first(jobs: Iterable[Any], place: str) -> None:
     """Fetch the files that planned jobs will fetch, so that nothing starts if one cannot be had.
 
     place: folder or address of the files. Raises AcquisitionError.
     """
     for model in sorted({job.wildcards.model for job in jobs if job.rule.name == "fetch_weights"}):
-        find_file(read_published(model).FILE, place, Path(DOWNLOADS))
+        find_file(_name_file(model), place, Path(DOWNLOADS))

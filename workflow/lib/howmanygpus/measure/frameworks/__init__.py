@@ -3,7 +3,9 @@ The frameworks, sorted into families: a family is a way to build a network, and 
 
 A family's folder contains
 - `layers/`: one file per layer. Every family has the same layers with the same arguments, and leaves nothing to its
-  framework's defaults. A model imports the layers that it uses, so that a new or changed layer reruns nothing else.
+  framework's defaults. They are imported when a network has them, so that a new or changed layer reruns nothing else.
+- `walker.py`: builds networks from their layouts (measure/models/layout.py). Walkers share no code: the parity gate's
+  reference uses the one of PyTorch, and must not be wrong where all families are.
 - `family.py`: what all strategies share, such as the network around a model, weights, optimizers and precision.
 - one file per strategy, whose BACKEND fulfils the contract in measure/loop/backend.py.
 - `loader.py` or the like: the framework's own loader of images, for studies that compare loaders.
@@ -14,8 +16,7 @@ Files beside the families: horovod.py, which several families share, and geometr
 padding that layers take.
 
 The first argument of a layer that has weights is a `LayerContext` (`layers/context.py`). It holds the kind of batch
-normalisation and what a family's framework needs besides, for example flax's dtype. A model's `build` receives the
-context and passes it on. In Keras a layer is called with its input and a name; in the other families a model keeps each
-layer as an attribute of that name. Padding is given explicitly, in pixels on each side. Batch normalisation keeps the
-biased variance in every family.
+normalisation and what a family's framework needs besides, for example flax's dtype. In Keras a layer is called with its
+input and a name; in the other families a network keeps each layer as an attribute of that name. Padding is given
+explicitly, in pixels on each side. Batch normalisation keeps the biased variance in every family.
 """

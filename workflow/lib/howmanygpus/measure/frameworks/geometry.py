@@ -20,3 +20,10 @@ def as_symmetric(padding: Padding) -> tuple[int, int] | None:
     """Pixels added on each side of the (height, width); None if opposite sides differ."""
     (top, bottom), (left, right) = as_sides(padding)
     return (top, left) if top == bottom and left == right else None
+
+
+def count_windows(shape: tuple[int, ...], size: Size, stride: int, padding: Padding) -> tuple[int, int]:
+    """Return the number of windows in a column and in a row of the padded image. shape: (height, width, channels)."""
+    both = zip(shape[:2], as_pair(size), as_sides(padding), strict=True)
+    height, width = (max(0, (pixels + sum(sides) - window) // stride + 1) for pixels, window, sides in both)
+    return height, width

@@ -4,7 +4,7 @@ from typing import Any
 
 
 def integer(description: str, minimum: int, maximum: int, *, default: int) -> dict[str, Any]:
-    """Return the rule of a whole number, for OPTIONS in a model's parameters.py."""
+    """Return the rule of a whole number, for OPTIONS of a model."""
     return {"description": description, "type": "integer", "minimum": minimum, "maximum": maximum, "default": default}
 
 
@@ -14,7 +14,7 @@ def fraction(description: str, *, default: float) -> dict[str, Any]:
 
 
 def fill_options(rules: dict[str, dict], given: dict[str, Any]) -> dict[str, Any]:
-    """Return the value of every option of a model. rules: OPTIONS in the model's parameters.py.
+    """Return the value of every option of a model. rules: the model's OPTIONS.
 
     Raises TypeError for an option that the model lacks.
     """

@@ -5,8 +5,9 @@ Arrays of a model in one file are named by their place in it and a role: `matrix
 `vector` one with at most one axis, and `state` an array that training changes without a gradient, such as running
 statistics.
 
-The modules of a folder are howmanygpus.measure.models.{name}.parameters, .torch and so on, as if the folder were in
-measure/models/. They import each other relatively, because a plain `import torch` must not find torch.py.
+The modules of a folder are howmanygpus.measure.models.{name}.network, or .parameters, .torch and so on, as if the
+folder were in measure/models/. They import each other relatively, because a plain `import torch` must not find
+torch.py.
 """
 
 import importlib.util
@@ -88,6 +89,8 @@ def import_own_models(family: str) -> ModuleType:
 
 
 PACKAGE = "howmanygpus.measure.models"
+NETWORK, PARAMETERS = "network", "parameters"
+"""Modules of a folder: the layout of the network, or its arrays beside a file for each family."""
 
 
 def add_folder(path: str) -> str:

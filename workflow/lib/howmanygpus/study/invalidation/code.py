@@ -77,13 +77,41 @@ def collect_training_code(
     return find_measured_code(*modules, more=_list_model_files(model, entry.family))
 
 
-def _list_model_files(model: Model, *modules: str) -> list[Path | None]:
-    """Return the workflow's files from which the search for a model's code starts."""
+def _list_model_files(model: Model, *modules: str) -> list[Path]:
+    """Return the workflow's files from which the search for a model's code starts.
+
+    modules: PARAMETERS, and families, whose layers are found by those that the network declares.
+    """
     if isinstance(model, OwnModel):
         return []
+    families = [module for module in modules if module != PARAMETERS]
+    files = [
+        module_file(f"measure.frameworks.{family}.layers.{layer}")
+        for family in families
+        for layer in list_layers(model)
+    ]
+    return [*_find_network(model, *modules), *(file for file in files if file)]
+
+
+def _find_network(model: str | ModelFolder, *modules: str) -> list[Path]:
     if isinstance(model, str):
-        return [module_file(f"measure.models.{model}.{module}") for module in modules]
+        file = module_file(f"measure.networks.{model}")
+        return [file] if file else []
     return list(list_named_files(model.list_imports(*modules)))
+
+
+@cache
+def list_layers(model: str | ModelFolder) -> list[str]:
+    """Return the layers that a network's code declares. A folder with a file for each family declares none."""
+    if isinstance(model, ModelFolder) and not model.is_laid_out:
+        return []
+    files = map(Path, collect_code(*_find_network(model)))
+    return [file.stem for file in files if file.parent == LIBRARY / PACKAGE / "measure" / "models" / "layers"]
+
+
+def list_missing_layers(model: str | ModelFolder, family: str) -> list[str]:
+    """Return the layers of a network that a family lacks."""
+    return [each for each in list_layers(model) if module_file(f"measure.frameworks.{family}.layers.{each}") is None]
 
 
 def _join(digest: str, model: Model, *modules: str) -> str:

@@ -1,5 +1,5 @@
 """
-A model that the user wrote as a folder with one file per family, like a network of the workflow's own.
+A model that the user wrote as a folder: its layout in network.py, or its arrays and a file for each family.
 
 It is found, hashed and checked without a framework: its files, arrays, options, and the functions that build it.
 """
@@ -18,15 +18,17 @@ import jsonschema
 
 from howmanygpus.config.errors import make_strict, refuse
 from howmanygpus.config.files import expand_path
-from howmanygpus.measure.models.initialization import ROLES
-from howmanygpus.measure.models.own import PACKAGE, add_folder
+from howmanygpus.measure.models.initialization import ROLES, Draw
+from howmanygpus.measure.models.layout import Layout
+from howmanygpus.measure.models.networks import import_network
+from howmanygpus.measure.models.own import NETWORK, PACKAGE, PARAMETERS, add_folder
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.study.invalidation.syntax import read_code
 from howmanygpus.study.own.model import PREFIX, check_name
 from howmanygpus.study.own.signature import read_signature
 
-PARAMETERS, REFERENCE = "parameters", "torch"
-"""Files that every folder has: its canonical arrays, and the model from which the gate computes its reference."""
+REFERENCE = "torch"
+"""Family from which the gate computes its reference."""
 FIRST = {"keras": ("x", "num_classes", "context")}
 """Parameters that `build` gets by position, in families where they differ from the usual ones."""
 USUAL = ("image_shape", "num_classes", "context")
@@ -38,7 +40,7 @@ class MissingModuleError(ValueError):
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A user's model with one file per family. digest: hash of all its code, so that equal folders compare equal."""
+    """A user's model in a folder. digest: hash of all its code, so that equal folders compare equal."""
 
     name: str
     path: str
@@ -58,11 +60,23 @@ class ModelFolder:
     def file(self, module: str) -> Path:
         return Path(self.path, f"{module}.py")
 
+    @property
+    def is_laid_out(self) -> bool:
+        """Whether the folder has a layout from which every family builds the network, and no file for a family."""
+        return self.file(NETWORK).is_file()
+
+    @property
+    def source(self) -> str:
+        """The file that says which arrays and options the network has."""
+        return f"{NETWORK if self.is_laid_out else PARAMETERS}.py"
+
     def find_files(self, *modules: str) -> list[Path]:
         """Return the files of modules, the folder's `__init__.py` if it has one, and all files that they import there.
 
-        Raises SyntaxError, ValueError for a file that is not Python, and MissingModuleError.
+        A folder with a layout has one module for all. Raises SyntaxError, ValueError for a file that is not Python, and
+        MissingModuleError.
         """
+        modules = (NETWORK,) if self.is_laid_out else modules
         start = self.file("__init__")
         waiting = [*map(self.file, modules), *([start] if start.exists() else [])]
         found: list[Path] = []
@@ -135,10 +149,19 @@ def read_model_folder(place: str, given: str, networks: Iterable[str], framework
 
 
 def _check_families(where: str, given: str, folder: ModelFolder, frameworks: list[str]) -> list[str]:
-    """Return the families of the frameworks, and that of the reference. Raises ConfigError for one without a file."""
+    """Return the families of the frameworks, and that of the reference; none if the folder has a layout for all.
+
+    Raises ConfigError for a family without a file.
+    """
+    if folder.is_laid_out and folder.file(PARAMETERS).is_file():
+        remedy = "delete parameters.py and the families' files, or network.py"
+        raise refuse(where, given, "has both network.py, for all families, and parameters.py", remedy)
+    if folder.is_laid_out:
+        return []
     if not folder.file(PARAMETERS).is_file():
-        remedy = "write the canonical arrays there, or name a single file, such as model.py, with a function build"
-        raise refuse(where, given, "is a folder without parameters.py", remedy)
+        remedy = "write the network's layout in network.py, or its canonical arrays in parameters.py, or name a single "
+        remedy += "file, such as model.py, with a function build"
+        raise refuse(where, given, "is a folder without network.py and without parameters.py", remedy)
     if not folder.file(REFERENCE).is_file():
         remedy = "write it, also for studies of other frameworks"
         raise refuse(where, given, "has no torch.py, from which the parity gate computes its reference", remedy)
@@ -172,26 +195,27 @@ def check_files(where: str, given: str, folder: ModelFolder, module: str) -> Non
 
 
 def read_folder(place: str, given: str, folder: ModelFolder, families: list[str]) -> dict[str, dict]:
-    """Import parameters.py, check the functions of the folder, and return OPTIONS. Raises ConfigError.
+    """Import the folder's source, check its functions, and return OPTIONS. Raises ConfigError.
 
     place: the study. The module can then be imported by its name like that of a network of the workflow.
     """
     where = f"{place}.model"
-    module = _import_parameters(where, given, folder)
-    if not callable(getattr(module, "parameters", None)):
-        remedy = "write def parameters(image_shape, num_classes, **options)"
-        raise refuse(where, given, "has a parameters.py without a function parameters", remedy)
+    module = _import_source(where, given, folder)
+    name, first = ("lay_out", "num_classes") if folder.is_laid_out else ("parameters", "image_shape, num_classes")
+    if not callable(getattr(module, name, None)):
+        remedy = f"write def {name}({first}, **options)"
+        raise refuse(where, given, f"has a {folder.source} without a function {name}", remedy)
     options = _check_options(where, given, getattr(module, "OPTIONS", {}))
-    for family in families:
+    for family in () if folder.is_laid_out else families:
         _check_build(where, given, folder, family, options)
     return options
 
 
-def _import_parameters(where: str, given: str, folder: ModelFolder) -> ModuleType:
+def _import_source(where: str, given: str, folder: ModelFolder) -> ModuleType:
     try:
-        return importlib.import_module(f"{add_folder(folder.path)}.{PARAMETERS}")
+        return importlib.import_module(f"{add_folder(folder.path)}.{folder.source.removesuffix('.py')}")
     except (Exception, SystemExit) as error:
-        problem = f"has a parameters.py that cannot be imported ({_describe(error, folder)})"
+        problem = f"has a {folder.source} that cannot be imported ({_describe(error, folder)})"
         remedy = "correct it; it can import numpy, howmanygpus.measure.models and files of the folder, but no framework"
         raise refuse(where, given, problem, remedy) from error
 
@@ -237,10 +261,13 @@ def _check_build(where: str, given: str, folder: ModelFolder, family: str, optio
 def check_arrays(
     place: str, given: str, folder: ModelFolder, shape: tuple[int, int, int], num_classes: int, options: dict
 ) -> None:
-    """Raise ConfigError unless parameters.py names the arrays of a model of this shape, with a draw of each."""
+    """Raise ConfigError unless the folder names the arrays of a model of this shape, with a draw of each."""
     where = f"{place}.model"
-    module = importlib.import_module(f"howmanygpus.measure.models.{folder.name}.{PARAMETERS}")
-    draws = _call(where, given, folder, "parameters", module.parameters, shape, num_classes, **options)
+    module = import_network(folder.name)
+    if folder.is_laid_out:
+        draws = _read_layout(where, given, folder, module, shape, num_classes, options)
+    else:
+        draws = _call(where, given, folder, "parameters", module.parameters, shape, num_classes, **options)
     if not isinstance(draws, dict) or not draws or not all(map(callable, draws.values())):
         problem = "has a function parameters that returns no dictionary from names of arrays to their draws"
         remedy = 'return one like {"dense.kernel": he_normal(64, num_classes), "dense.bias": constant(0.0, 10)}'
@@ -249,7 +276,7 @@ def check_arrays(
         layer, _, role = str(name).rpartition(".")
         if not layer or role not in ROLES:
             remedy = f"write the layer's name, a dot and one of {', '.join(ROLES)}"
-            raise refuse(where, given, f"has a function parameters with the array {name!r}", remedy)
+            raise refuse(where, given, f"has a {folder.source} with the array {name!r}", remedy)
     if smallest_map := getattr(module, "smallest_map", None):
         for size in shape[:2]:
             found = _call(where, given, folder, "smallest_map", smallest_map, size, **options)
@@ -258,12 +285,27 @@ def check_arrays(
                 raise refuse(where, given, problem, "return a whole number, 0 if nothing is left of the images")
 
 
+def _read_layout(
+    where: str, given: str, folder: ModelFolder, module: ModuleType, shape: tuple, num_classes: int, options: dict
+) -> dict[str, Draw]:
+    """Return the draws of a network that ends with one logit for each class."""
+    layout = _call(where, given, folder, "lay_out", module.lay_out, num_classes, **options)
+    if not isinstance(layout, Layout):
+        problem = f"has a function lay_out that returns {type(layout).__name__}"
+        raise refuse(where, given, problem, "return a Layout of howmanygpus.measure.models.layout")
+    draws = _call(where, given, folder, "lay_out(...).list_draws", layout.list_draws, shape)
+    if (found := _call(where, given, folder, "lay_out(...).body.infer", layout.body.infer, shape)) != (num_classes,):
+        remedy = 'let it end with Dense("dense", num_classes), after GlobalAveragePool or Flatten'
+        raise refuse(where, given, f"has a layout that ends with {found} instead of {(num_classes,)}", remedy)
+    return draws
+
+
 def _call(where: str, given: str, folder: ModelFolder, name: str, function: Callable, *values: Any, **options: Any):
     try:
         return function(*values, **options)
     except Exception as error:
         words = [*map(str, values), *(f"{key}={value!r}" for key, value in options.items())]
-        problem = f"has a parameters.py whose {name}({', '.join(words)}) raised {_describe(error, folder)}"
+        problem = f"has a {folder.source} whose {name}({', '.join(words)}) raised {_describe(error, folder)}"
         raise refuse(where, given, problem, "correct the function, or the options in the config") from error
 
 

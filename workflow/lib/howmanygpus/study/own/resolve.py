@@ -1,4 +1,4 @@
-"""Takes the user's own model of a study, whether it is one file or a folder with a file per family."""
+"""Takes the user's own model of a study, whether it is one file or a folder."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def resolve_own_model(place: str, place_of_options: str, config: dict) -> OwnMod
     known = [name for name in config["frameworks"] if name in FRAMEWORKS]
     is_folder = is_own(given) and Path(expand_path(given, f"{place}.model")).is_dir()
     if family is not None and (is_folder or not is_own(given)):
-        what = "the folder has a file for each family" if is_folder else f"the model {given} is no file of yours"
+        what = "the folder is for several families" if is_folder else f"the model {given} is no file of yours"
         raise refuse(f"{place}.model_family", family, f"is given, but {what}", "leave the key out")
     if not is_own(given):
         return None

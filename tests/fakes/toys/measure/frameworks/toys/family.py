@@ -1,9 +1,8 @@
 """What the backends of the toy family share: a network in numpy that predicts and never learns."""
 
-import importlib
-
 import numpy as np
 
+from howmanygpus.measure.frameworks.toys.walker import build
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.loop.backend import StepwiseBackend
 from howmanygpus.measure.spec import RunSpec
@@ -12,8 +11,7 @@ from howmanygpus.measure.spec import RunSpec
 class ToyBackend(StepwiseBackend):
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
         self.spec, self._weights = spec, weights
-        build = importlib.import_module(f"howmanygpus.measure.models.{spec.model}.toys").build
-        self.network = build(data.image_shape, data.num_classes)
+        self.network = build(spec.model, data.image_shape, data.num_classes)
 
     def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> np.ndarray:
         return images

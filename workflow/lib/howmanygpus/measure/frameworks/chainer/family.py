@@ -1,12 +1,12 @@
 """Code that the backends of the Chainer family share: network, weights, optimizers."""
 
-import importlib
 import math
 
 import chainer
 import numpy as np
 
 from howmanygpus.measure.frameworks.chainer.layers.context import LayerContext
+from howmanygpus.measure.frameworks.chainer.walker import build
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.loop.backend import UnsupportedError
 from howmanygpus.measure.models.initialization import is_decayed, is_trainable
@@ -26,10 +26,9 @@ class Network(chainer.Chain):
 
     def __init__(self, spec: RunSpec, data: PreparedData, communicator):
         super().__init__()
-        build = importlib.import_module(f"howmanygpus.measure.models.{spec.model}.chainer").build
         with self.init_scope():
             context = LayerContext(spec.batchnorm, communicator, spec.seed, spec.eval_batchnorm)
-            self.model = build(data.image_shape, data.num_classes, context, **spec.model_options)
+            self.model = build(spec.model, data.image_shape, data.num_classes, context, **spec.model_options)
         for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
             self.add_persistent(name, np.asarray(values, np.float32).reshape(1, -1, 1, 1))
         self._set_inflations(spec, data.image_shape)

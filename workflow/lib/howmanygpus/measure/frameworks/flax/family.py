@@ -1,7 +1,6 @@
 """Code that the backends of the JAX family share: network, weights, optimizers, precision."""
 
 import functools
-import importlib
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +9,7 @@ import optax
 from flax import nnx
 
 from howmanygpus.measure.frameworks.flax.layers.context import LayerContext
+from howmanygpus.measure.frameworks.flax.walker import build
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.loop.backend import UnsupportedError
 from howmanygpus.measure.models.initialization import is_decayed
@@ -29,9 +29,8 @@ class Network(nnx.Module):
             self.own = import_own_models("flax").build_for_run(spec, data.image_shape, data.num_classes)
         else:
             dtype = jnp.bfloat16 if spec.precision == "bf16" else jnp.float32
-            build = importlib.import_module(f"howmanygpus.measure.models.{spec.model}.flax").build
             context = LayerContext(spec.batchnorm, dtype, spec.seed, eval_batchnorm=spec.eval_batchnorm)
-            self.model = build(data.image_shape, data.num_classes, context, **spec.model_options)
+            self.model = build(spec.model, data.image_shape, data.num_classes, context, **spec.model_options)
         self.mean, self.std = tuple(data.channel_mean), tuple(data.channel_std)
 
     def __call__(self, images, steps=None):

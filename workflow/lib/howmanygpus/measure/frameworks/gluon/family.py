@@ -1,6 +1,5 @@
 """Code that the backends of the MXNet Gluon family share: network, weights, optimizers, images on the device."""
 
-import importlib
 import math
 
 import mxnet as mx
@@ -8,6 +7,7 @@ import numpy as np
 from mxnet.gluon import nn
 
 from howmanygpus.measure.frameworks.gluon.layers.context import LayerContext
+from howmanygpus.measure.frameworks.gluon.walker import build
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.models.initialization import is_decayed
 from howmanygpus.measure.spec import OptimizerSpec, RunSpec
@@ -26,10 +26,9 @@ class Network(nn.HybridBlock):
 
     def __init__(self, spec: RunSpec, data: PreparedData):
         super().__init__()
-        build = importlib.import_module(f"howmanygpus.measure.models.{spec.model}.gluon").build
         with self.name_scope():
             context = LayerContext(spec.batchnorm, spec.num_gpus, spec.seed, spec.eval_batchnorm)
-            self.model = build(data.image_shape, data.num_classes, context, **spec.model_options)
+            self.model = build(spec.model, data.image_shape, data.num_classes, context, **spec.model_options)
             for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
                 constant = np.asarray(values, np.float32).reshape(1, -1, 1, 1)
                 setattr(self, name, self.params.get_constant(name, constant))

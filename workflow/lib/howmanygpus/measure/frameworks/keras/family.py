@@ -1,7 +1,6 @@
 """Code that the backends of the Keras family share: network, weights, optimizers, precision."""
 
 import functools
-import importlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -16,6 +15,7 @@ from howmanygpus.measure.frameworks.keras.layers.context import LayerContext
 from howmanygpus.measure.frameworks.keras.loss_scaling import LossScaler, scale_losses
 from howmanygpus.measure.frameworks.keras.losses import build_loss
 from howmanygpus.measure.frameworks.keras.settings import describe_settings
+from howmanygpus.measure.frameworks.keras.walker import build
 from howmanygpus.measure.host.gpus import GIB, read_smallest_memory_gib
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.loop.backend import Backend, UnsupportedError
@@ -50,9 +50,8 @@ def build_network(spec: RunSpec, data: PreparedData) -> keras.Model:
     if spec.model_file:
         logits = import_own_models("keras").build_for_run(spec, x, data.num_classes)
     else:
-        build = importlib.import_module(f"howmanygpus.measure.models.{spec.model}.keras").build
         context = LayerContext(spec.batchnorm, spec.seed, inputs, spec.eval_batchnorm)
-        logits = build(x, data.num_classes, context, **spec.model_options)
+        logits = build(spec.model, x, data.num_classes, context, **spec.model_options)
     return keras.Model(inputs, layers.Activation("linear", dtype="float32")(logits))
 
 

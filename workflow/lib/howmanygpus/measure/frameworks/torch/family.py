@@ -1,6 +1,5 @@
 """Code that the backends of the PyTorch family share: network, weights, optimizers, precision, a step."""
 
-import importlib
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
@@ -24,6 +23,7 @@ from howmanygpus.measure.frameworks.torch.running_statistics import (
     variance_inflations,
 )
 from howmanygpus.measure.frameworks.torch.settings import describe_settings, read_versions
+from howmanygpus.measure.frameworks.torch.walker import build
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.loop.backend import StepwiseBackend, UnsupportedError
 from howmanygpus.measure.loss_scaling import LossScale
@@ -130,9 +130,8 @@ class Network(nn.Module):
         if spec.model_file:
             self.model = import_own_models("torch").build_for_run(spec, data.image_shape, data.num_classes)
         else:
-            build = importlib.import_module(f"howmanygpus.measure.models.{spec.model}.torch").build
             context = LayerContext(spec.batchnorm, spec.seed, spec.eval_batchnorm)
-            self.model = build(data.image_shape, data.num_classes, context, **spec.model_options)
+            self.model = build(spec.model, data.image_shape, data.num_classes, context, **spec.model_options)
             set_inflation(self.model, spec, data.image_shape)
         for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
             self.register_buffer(name, torch.tensor(values).reshape(1, -1, 1, 1), persistent=False)

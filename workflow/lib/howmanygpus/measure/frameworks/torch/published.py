@@ -14,7 +14,7 @@ from howmanygpus.measure.models.conversion import ConversionError, convert
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", required=True, help="folder of howmanygpus/measure/models/")
+    parser.add_argument("--model", required=True, help="file of howmanygpus/measure/networks/")
     parser.add_argument("--published", type=Path, required=True, help="record of the published file")
     parser.add_argument("--weights", type=Path, required=True, help="safetensors file to write, with a .json beside it")
     arguments = parser.parse_args()

@@ -6,5 +6,5 @@ SCALE = 1.0
 
 
 def toy_dense(x: np.ndarray, kernel: np.ndarray) -> np.ndarray:
-    """x: (batch, inputs). Returns (batch, outputs)."""
-    return SCALE * x @ kernel
+    """x: (batch, ...). Returns (batch, outputs)."""
+    return SCALE * x.reshape(len(x), -1) @ kernel

@@ -25,3 +25,8 @@ def tokens(context: LayerContext, num_pixels: int, width: int) -> nnx.Module:
     The class token comes first, then the pixels row by row. A learned position embedding is added to each.
     """
     return Tokens(1 + num_pixels, width, context.dtype)
+
+
+def class_token(x: jax.Array) -> jax.Array:
+    """Return the first token: (batch, width)."""
+    return x[:, 0]

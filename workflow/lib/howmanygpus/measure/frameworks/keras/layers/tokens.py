@@ -24,3 +24,8 @@ def tokens(context: LayerContext, x: KerasTensor, name: str) -> KerasTensor:
     The class token comes first, then the pixels row by row. A learned position embedding is added to each.
     """
     return Tokens(name=name)(x)
+
+
+def class_token(x: KerasTensor) -> KerasTensor:
+    """Return the first token: (batch, width)."""
+    return x[:, 0]

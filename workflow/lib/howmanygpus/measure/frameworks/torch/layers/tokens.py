@@ -24,3 +24,8 @@ def tokens(context: LayerContext, num_pixels: int, width: int) -> nn.Module:
     The class token comes first, then the pixels row by row. A learned position embedding is added to each.
     """
     return Tokens(1 + num_pixels, width)
+
+
+def class_token(x: torch.Tensor) -> torch.Tensor:
+    """Return the first token: (batch, width)."""
+    return x[:, 0]

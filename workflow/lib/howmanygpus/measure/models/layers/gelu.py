@@ -1,0 +1,9 @@
+"""Declares GELU."""
+
+from howmanygpus.measure.models.layout import Layer
+
+
+class Gelu(Layer):
+    """Exact, by the error function."""
+
+    FUNCTION = "gelu"

@@ -1,0 +1,7 @@
+"""Declares ReLU."""
+
+from howmanygpus.measure.models.layout import Layer
+
+
+class Relu(Layer):
+    FUNCTION = "relu"
