@@ -9,6 +9,7 @@ from gate.faults import (
     FAULTS_OF_DROPOUT,
     FAULTS_OF_EXCHANGE,
     FAULTS_OF_FP16,
+    FAULTS_OF_KVSTORE,
     FAULTS_OF_LABELS,
     FAULTS_OF_NUMBERS,
     FAULTS_OF_OPTIMIZERS,
@@ -114,6 +115,8 @@ def describe_precisions(family: str, fault: str) -> str:
         return "bf16" if FAMILIES[family].has_bf16 else ""
     if fault == EXCHANGED:
         return "fp32, bf16" if FAMILIES[family].has_bf16 else "fp32"
+    if fault in FAULTS_OF_KVSTORE:
+        return "fp32" if family == "gluon" else ""
     if fault in FAULTS_OF_COMPRESSION:
         return "fp32, bf16" if family == "torch" else ""
     if fault in FAULTS_OF_EXCHANGE:
@@ -139,7 +142,9 @@ def describe_aspects() -> list[tuple[str, str, str]]:
 
 
 def render() -> str:
-    every = IN_FP32 | IGNORED_PRECISION | FAULTS_OF_EXCHANGE | FAULTS_OF_COMPRESSION | FAULTS_OF_FP16
+    every = (
+        IN_FP32 | IGNORED_PRECISION | FAULTS_OF_EXCHANGE | FAULTS_OF_KVSTORE | FAULTS_OF_COMPRESSION | FAULTS_OF_FP16
+    )
     checks, faults = [], []
     settings = [f"| {name} | {kind} | {how} |" for name, kind, how in [*describe_aspects(), *describe_gating()]]
     for check, meaning in CHECKS.items():
