@@ -211,11 +211,14 @@ def _doubt_chosen(case: Case) -> Doubts:
         yield "coarse_evaluations", {"configurations": list(map(str, hidden))}, *_evaluate_more(case)
     first = next(iter(case.by_count.values()), None)
     if chosen and first and chosen.num_gpus > first.num_gpus and _lacks_own_baseline(case, chosen, first.num_gpus):
-        yield "other_baseline", {"framework": chosen.names["framework"], "baseline": str(first)}
+        facts = {"series": chosen.names["series"], "num_gpus": first.num_gpus, "baseline": str(first)}
+        yield "other_baseline", facts
     if chosen and (lacking := _list_lacking_batches(case, chosen)):
         yield "lacking_batches", {"lacking": lacking}
     for each in case.by_count.values():
-        if first and each is not first and first.duration / each.duration > LINEAR * each.num_gpus / first.num_gpus:
+        # Another series may be faster for a reason of its own.
+        is_own = first and each is not first and each.series == first.series
+        if first and is_own and first.duration / each.duration > LINEAR * each.num_gpus / first.num_gpus:
             yield "superlinear", {"configuration": str(each), "baseline": str(first)}, _repeat_twice(each)
             break
     if chosen and case.worth_doubling is not None:
@@ -263,10 +266,9 @@ def _doubt_limits(case: Case) -> Doubts:
 
 
 def _lacks_own_baseline(case: Case, chosen: Candidate, num_gpus: int) -> bool:
-    """Whether the recommended framework was planned on the fewest devices, but has no result there that counts."""
+    """Whether the recommended series has no result on the fewest devices that counts."""
     on_fewest = [each for each in case.found if each.num_gpus == num_gpus and each.is_trusted]
-    own = case.runs[(case.runs["framework"] == chosen.names["framework"]) & (case.runs["num_gpus"] == num_gpus)]
-    return len(own) > 0 and all(each.framework != chosen.framework for each in on_fewest)
+    return all(each.series != chosen.series for each in on_fewest)
 
 
 def _list_lacking_batches(case: Case, chosen: Candidate) -> list[Facts]:
