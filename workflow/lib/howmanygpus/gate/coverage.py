@@ -49,7 +49,9 @@ ASPECTS = (
 """Aspects of the work that no setting names."""
 ONLY_IN = {
     "exchange": "only on several devices, and not of nn.DataParallel",
-    "gradients": "only of arrays that noise or compression cannot hide",
+    **dict.fromkeys(
+        ("gradients", "updates_sgd", "updates_own"), "only of arrays that noise or compression cannot hide"
+    ),
     "noise": "only in reduced precision",
     "skipped": "only in fp16",
     "replicas": "only of devices with weights of their own",
