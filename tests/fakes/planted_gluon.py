@@ -23,6 +23,11 @@ class PlantedGluon(Planted, MxnetGluon):
                 parameter.wd_mult = float(len(parameter.shape) > 1)
         if self.fault == "not_averaged":
             self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore=None, update_on_kvstore=False)
+        if self.fault == "compressed_to_2_bits":
+            compressed = {"type": "2bit", "threshold": 0.5}
+            self.trainer = gluon.Trainer(
+                trained, self.optimizer.optimizer, kvstore="device", compression_params=compressed
+            )
         if self.fault == "exchanged_in_float16":
             self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore="device", update_on_kvstore=False)
             self.trainer._allreduce_grads = lambda: self.sum_in_float16(list(trained.values()))

@@ -9,6 +9,7 @@ from gate.faults import (
     FAULTS_OF_DROPOUT,
     FAULTS_OF_EXCHANGE,
     FAULTS_OF_FP16,
+    FAULTS_OF_KVSTORE,
     FAULTS_OF_LABELS,
     FAULTS_OF_NUMBERS,
     FAULTS_OF_OPTIMIZERS,
@@ -85,7 +86,8 @@ into a half-precision format.
 A verdict is for one cell of the gate. Settings that change the work are part of the cell: runs with other values need a
 verdict of their own. The task covers others for all their values. `workflow/lib/howmanygpus/settings.py` says of each
 setting which it is, and `gate/coverage.py` of what no setting names. The parity page of a report lists for each verdict
-the layouts and settings of its runs that the gate has not looked at, and the checks that it has not made.
+the layouts and settings of its runs that the gate has not looked at, the checks that it has not made, and how many
+arrays a check has judged only as a part of the whole.
 
 | setting or aspect | covered by | how, or why not |
 |---|---|---|
@@ -102,10 +104,10 @@ Each is planted in one strategy of every family, on two devices of a CPU.
 `fp32, bf16`: the fault is planted in both precisions. MXNet and Chainer have no bf16. Faults of adamw and of plain sgd
 are planted in tasks with these optimizers. Horovod's backends for PyTorch, TensorFlow and Keras are also shown
 gradients that are not averaged, that are summed, and that are exchanged in float16 without saying so, and compression
-by fp16 that exchanges float32. The faults of labels
-are planted in the task whose images have any number of labels, those of dropout in a short `alexnet`, and those of the
-batches of a step in a task that accumulates several of them. A test also compares every framework's steps on three
-batches with its own steps on one batch of three times the size, in a network without BatchNorm.
+by fp16 that exchanges float32. The compression of a kvstore is MXNet's alone. The faults of labels are planted in the
+task whose images have any number of labels, those of dropout in a short `alexnet`, and those of the batches of a step
+in a task that accumulates several of them. A test also compares every framework's steps on three batches with its own
+steps on one batch of three times the size, in a network without BatchNorm.
 """
 
 
@@ -114,6 +116,8 @@ def describe_precisions(family: str, fault: str) -> str:
         return "bf16" if FAMILIES[family].has_bf16 else ""
     if fault == EXCHANGED:
         return "fp32, bf16" if FAMILIES[family].has_bf16 else "fp32"
+    if fault in FAULTS_OF_KVSTORE:
+        return "fp32" if family == "gluon" else ""
     if fault in FAULTS_OF_COMPRESSION:
         return "fp32, bf16" if family == "torch" else ""
     if fault in FAULTS_OF_EXCHANGE:
@@ -139,7 +143,9 @@ def describe_aspects() -> list[tuple[str, str, str]]:
 
 
 def render() -> str:
-    every = IN_FP32 | IGNORED_PRECISION | FAULTS_OF_EXCHANGE | FAULTS_OF_COMPRESSION | FAULTS_OF_FP16
+    every = (
+        IN_FP32 | IGNORED_PRECISION | FAULTS_OF_EXCHANGE | FAULTS_OF_KVSTORE | FAULTS_OF_COMPRESSION | FAULTS_OF_FP16
+    )
     checks, faults = [], []
     settings = [f"| {name} | {kind} | {how} |" for name, kind, how in [*describe_aspects(), *describe_gating()]]
     for check, meaning in CHECKS.items():

@@ -105,6 +105,10 @@ FAULTS_OF_EXCHANGE = {
 """Planted in bf16, in every family that has it."""
 EXCHANGED = "exchanged_in_float16"
 """The fault that is planted in fp32 too, in every family."""
+FAULTS_OF_KVSTORE = {
+    "compressed_to_2_bits": Fault("exchange", "the kvstore compresses gradients to 2 bits without saying so"),
+}
+"""Planted in gluon, whose kvstore compresses what it is given."""
 FAULTS_OF_COMPRESSION = {
     "fp16_not_compressed": Fault("exchange", "compression by fp16 exchanges float32"),
     "powersgd_of_full_gradients": Fault("exchange", "PowerSGD exchanges whole gradients, in a thread of its own"),

@@ -4,7 +4,18 @@ import pytest
 
 from howmanygpus.gate import causes
 
-CHECKS = ("weights", "repeatable", "independent", "evaluation", "loss", "averaging", "gradients", "losses", "replicas")
+CHECKS = (
+    "weights",
+    "repeatable",
+    "independent",
+    "exchange",
+    "evaluation",
+    "loss",
+    "averaging",
+    "gradients",
+    "losses",
+    "replicas",
+)
 
 
 def make_rows(devices: int, **failed: float) -> list[dict]:
@@ -28,6 +39,9 @@ SUM_OF_THREE = causes.SUMMED.format(devices=3, factor=3.01)
         (make_rows(1) + make_rows(3, replicas=1), causes.DRIFTING),
         (make_rows(1) + make_rows(3, loss=0.01, gradients=0.7), causes.MIXING),
         (make_rows(1, loss=0.01, losses=0.1) + make_rows(3, loss=0.02), causes.BY_CHECK["loss"]),
+        (make_rows(1) + make_rows(3, exchange=2, gradients=0.1), causes.BY_CHECK["exchange"]),
+        (make_rows(1) + make_rows(3, exchange=2, averaging=2.01), SUM_OF_THREE),
+        (make_rows(1) + make_rows(3, exchange=2, averaging=0.6, replicas=1), causes.DRIFTING),
         (make_rows(1, averaging=2.0) + make_rows(3, averaging=0.5), causes.BY_CHECK["averaging"]),
         (make_rows(1, repeatable=0.5, loss=0.1), causes.BY_CHECK["repeatable"]),
     ],

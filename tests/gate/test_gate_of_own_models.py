@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -99,9 +100,12 @@ def judge_own_fault(own_gate, copies, environment_python, scratch, compiled, tmp
 
 @pytest.fixture(scope="module")
 def judge_own(own_gate):
-    """A function from a framework and a precision to the verdict, with what one start did in all precisions."""
+    """A function from a framework and a precision to the verdict, with what one start did in all precisions.
 
-    def get(framework: str, precision: str, models: Path = EXAMPLES) -> dict:
+    change: from the folder of what was observed to another one.
+    """
+
+    def get(framework: str, precision: str, models: Path = EXAMPLES, change=lambda folder: folder) -> dict:
         family = FRAMEWORKS[framework].family
         file = models / f"{FILES[family]}.py"
         cell = {"model": FILES[family], "model_file": str(file), "model_options": OPTIONS, "family": family}
@@ -109,7 +113,7 @@ def judge_own(own_gate):
         precisions = [name for name in ("fp32", "fp16") if name in FRAMEWORKS[framework].precisions["cpu"]]
         cells = {name: cell | {"precision": name} for name in precisions if models == EXAMPLES or name == precision}
         folder = own_gate.observe(names_of(framework), FRAMEWORKS[framework].environments["cpu"], cells, 2)
-        return judge({(2, 1): folder / precision}, own_gate.task(cell), None, OwnComparison)
+        return judge({(2, 1): change(folder / precision)}, own_gate.task(cell), None, OwnComparison)
 
     return get
 
@@ -122,6 +126,20 @@ def test_two_devices_match_one(framework, judge_own):
     assert {"losses", "gradients", "updates_sgd", "updates_own", "replicas"} <= checks
     assert {"statistics", "evaluation_after", "evaluation_first"} <= checks
     assert not verdict["not_compared"]
+
+
+def test_products_that_cannot_be_read_are_said_not_to_be_compared(judge_own, tmp_path):
+    def hide_backward_pass(folder: Path) -> Path:
+        hidden = shutil.copytree(folder, tmp_path / "hidden")
+        for path in hidden.glob("*.rank*.json"):
+            facts = json.loads(path.read_text())
+            facts["numbers"]["formats"]["backward"] = []
+            path.write_text(json.dumps(facts))
+        return hidden
+
+    verdict = judge_own("pytorch_ddp", "fp32", change=hide_backward_pass)
+    (said,) = verdict["not_compared"]
+    assert verdict["status"] == "passed" and "backward" in said and "forward" not in said
 
 
 @pytest.mark.parametrize("framework", [name for name in CASES if "fp16" in FRAMEWORKS[name].precisions["cpu"]])

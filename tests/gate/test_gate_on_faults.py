@@ -15,6 +15,7 @@ from gate.faults import (
     FAULTS_OF_DROPOUT,
     FAULTS_OF_EXCHANGE,
     FAULTS_OF_FP16,
+    FAULTS_OF_KVSTORE,
     FAULTS_OF_LABELS,
     FAULTS_OF_NUMBERS,
     FAULTS_OF_OPTIMIZERS,
@@ -63,7 +64,7 @@ def see_faults(faulty_gate):
         faults += [f"{name}:{fault.optimizer}:{HALVES}" for name, fault in FAULTS_OF_ACCUMULATION.items()]
         faults += [f"{fault}:own:{name}" for name, (_, planted_here) in OPTIMIZERS.items() for fault in planted_here]
         faults += [f"{name}:sgd:fp32" for name in FAULTS_OF_NUMBERS]
-        faults += [f"{EXCHANGED}:sgd:fp32"]
+        faults += [f"{name}:sgd:fp32" for name in (EXCHANGED, *(FAULTS_OF_KVSTORE if family == "gluon" else []))]
         cells = dict(IN_FP32)
         if planted.has_bf16:
             cells["bf16"] = IN_HALVES["bf16"]
@@ -131,6 +132,12 @@ def test_other_formats_of_the_training_and_of_the_exchange_are_caught_in_bf16(
 def test_another_format_of_the_exchange_is_caught_in_fp32(family, see_faults, faulty_gate, tmp_path):
     verdict = judge_fault(see_faults(family) / "fp32", EXCHANGED, faulty_gate.task(DEEP), tmp_path)
     assert FAULTS_OF_EXCHANGE[EXCHANGED].check in failed_checks(verdict)
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_KVSTORE)
+def test_a_kvstore_that_compresses_is_caught_by_its_exchange(fault, see_faults, faulty_gate, tmp_path):
+    verdict = judge_fault(see_faults("gluon") / "fp32", fault, faulty_gate.task(DEEP), tmp_path)
+    assert verdict["reason"].partition(" ")[0] == FAULTS_OF_KVSTORE[fault].check
 
 
 @pytest.mark.parametrize("family", [name for name, family in FAMILIES.items() if family.has_bf16])

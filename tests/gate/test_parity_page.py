@@ -51,6 +51,12 @@ def test_layouts_and_settings_that_were_not_looked_at_are_named_beside_the_verdi
     assert "1 device: " not in gaps and "8 devices: " not in tabulate([named])["not_observed"][0]
 
 
+def test_arrays_that_only_the_whole_has_judged_are_counted_beside_the_verdict():
+    named = {"task": "a_task", "framework": "one", "model": "small_cnn"} | CELL | VERDICT
+    table = tabulate([named | {"unjudged": {"gradients": "3 of 9 arrays"}}])
+    assert "gradients: 3 of 9 arrays" in table["not_observed"][0]
+
+
 def test_what_no_verdict_looks_at_is_on_the_page_and_every_other_aspect_names_its_checks():
     page = render_page(tabulate([{"task": "a_task", "framework": "one", "model": "small_cnn"} | CELL | VERDICT]))
     assert all((escape(one.name) in page.partition("no verdict")[2]) == (not one.checks) for one in ASPECTS)

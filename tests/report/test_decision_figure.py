@@ -140,3 +140,19 @@ def test_without_any_configuration_the_figure_says_why(tmp_path):
     figure = draw_closed(table)
     assert not figure.axes and decision["refusal"] in " ".join(figure.texts[0].get_text().split())
     assert isinstance(table, pd.DataFrame) and table["roles"].isna().all()
+
+
+def test_prices_of_rates_are_those_of_as_much_work(tmp_path):
+    """Each device of a study with `steps` trains as many images: whole runs on more devices cost more."""
+    rows = [
+        row | {"images_per_s": 10.0 * count, "cost": 1.0 * count, "images_seen": 1000 * count}
+        for count in (1, 2, 4)
+        for row in repeat(100.0, num_gpus=count)
+    ]
+    table, decision = decide_on(rows, tmp_path, thresholds=())
+    assert table["cost"].isna().all()
+    per_million = [one["cost_per_million"]["median"] for one in decision["counts"]]
+    assert table["cost_per_million"].tolist() == pytest.approx(per_million)
+    _, prices = draw_closed(table).axes
+    assert "per million images" in prices.get_ylabel() and "per million images" in prices.get_title("left")
+    assert prices.get_ylim()[1] > max(per_million)

@@ -5,6 +5,7 @@ import pytest
 from answered import complete, make_runs
 from decided import PRICE_PER_S, answer, answer_all, around, find, find_facts, get_doubts, priced, repeat
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.texts import WIDTH, write_table
 
 PROGRAM = {"input": "program", "unit": "tokens", "quality": None, "parity": "not_checked"}
 
@@ -222,8 +223,16 @@ def test_a_smaller_batch_of_strong_scaling_is_no_lack():
     assert answer(*strong)[0]["why"]["kind"] == "gain_unexplained"
 
 
-@pytest.mark.parametrize(("changes", "role"), [({"precision": "bf16"}, "precision"), ({"variant": "c"}, "variant")])
-def test_another_precision_or_variant_of_the_framework_is_an_alternative(changes, role):
+@pytest.mark.parametrize(
+    ("changes", "role"),
+    [
+        ({"precision": "bf16"}, "precision"),
+        ({"variant": "c"}, "variant"),
+        ({"input": "png"}, "input"),
+        ({"input": "png", "precision": "bf16"}, "input and precision"),
+    ],
+)
+def test_what_else_of_the_framework_is_another_one_names_the_alternative(changes, role):
     decision, _ = answer(repeat(around(100), quality=0.95), repeat(around(60), quality=0.945, **changes))
     other = find(decision, f"other {role}")
     assert other["times_faster"]["median"] == pytest.approx(0.6)
@@ -239,3 +248,54 @@ def test_a_table_shows_how_many_batches_are_accumulated():
     decision, text = answer(rows)
     assert decision["recommended"]["accumulate"] == 4
     assert next(line for line in text.splitlines() if line.startswith(">")).split()[3:6] == ["4", "x", "8"]
+
+
+def size(number, num_gpus=1):
+    return {"num_gpus": num_gpus, "per_device_batch_size": number, "global_batch_size": number * num_gpus}
+
+
+@pytest.mark.parametrize(
+    ("groups", "lacking"),
+    [
+        ([(100, size(8)), (90, size(32)), (50, size(8, 2))], [(32, 2)]),
+        ([(100, size(8)), (75, size(8, 2)), (60, size(32, 2))], [(32, 1)]),
+        ([(100, size(8)), (71, size(32, 2))], [(32, 1), (8, 2)]),
+        ([(100, size(8)), (90, size(32)), (50, size(8, 2)), (55, size(32, 2))], []),
+        ([(100, size(32)), (55, size(16, 2) | {"global_batch_size": 32})], []),
+    ],
+    ids=["one device", "two devices", "two devices that do not pay", "both", "strong scaling"],
+)
+def test_batches_that_one_device_count_was_not_measured_with_are_said(groups, lacking):
+    decision, _ = answer(*(repeat(around(seconds), **changes) for seconds, changes in groups))
+    found = find_facts(decision, "lacking_batches")["lacking"] if lacking else []
+    assert [(one["size"], one["num_gpus"]) for one in found] == lacking
+    assert ("lacking_batches" in get_doubts(decision)) == bool(lacking)
+
+
+def test_a_batch_that_did_not_fit_is_no_lack():
+    failed = repeat([1] * 3, status="out_of_memory", **size(32))
+    fitting = [repeat(around(s), **changes) for s, changes in ((100, size(8)), (75, size(8, 2)), (60, size(32, 2)))]
+    decision, _ = answer(*fitting, failed)
+    assert decision["recommended"]["num_gpus"] == 2 and "lacking_batches" not in get_doubts(decision)
+
+
+def test_long_names_stay_apart_in_the_table():
+    """The frameworks' variant is the same, and inputs and precisions differ."""
+    names = [(1, 100, "fp32", "png"), (2, 40, "bf16", "png"), (4, 20, "fp32", "arrays")]
+    groups = [
+        repeat(around(s), "horovod_tensorflow", n, variant="loader_of_keras_in_threads", precision=p, input=given)
+        for n, s, p, given in names
+    ]
+    decision, _ = answer(*groups)
+    lines = write_table(decision, "images", 3)[1:]
+    shown = [line.lstrip("> ").partition("  ")[2].strip().partition("  ")[0] for line in lines]
+    assert len(set(shown)) == 3 and all(len(line) <= WIDTH for line in lines)
+    assert all(p in name and given in name for name, (_, _, p, given) in zip(shown, names, strict=True))
+
+
+def test_parts_of_a_gpu_are_a_machine_of_their_own_whose_device_hours_are_compared_with_no_other():
+    """A part takes five times as long, at a seventh of the price, if there is one."""
+    machines = [("a100", 60, cost(60.0, 2.0)), ("a100_1g", 300, cost(300.0, 1.4))]
+    assert answer_machines(*machines)["across"] == {"goals": None, "fastest": ["a100"], "cheapest": ["a100_1g"]}
+    unpriced = answer_machines(*((name, s, {}) for name, s, _ in machines))["across"]
+    assert unpriced["fastest"] == ["a100"] and unpriced["cheapest"] == []

@@ -166,9 +166,19 @@ def test_a_gain_over_another_framework_is_said():
     groups = [repeat([1] * 3, status="crashed"), repeat(around(115), "b"), repeat(around(65), num_gpus=2)]
     decision, text = answer(*groups, repeat(around(90), "b", num_gpus=2))
     assert decision["recommended"]["framework"] == "a" and "other_baseline" in get_doubts(decision)
-    assert "a has no result of its own on fewer devices that counts" in text
+    assert "a has no result of its own on 1 device that counts" in text
     whole, _ = answer(repeat(around(120)), *groups[1:])
     assert "other_baseline" not in get_doubts(whole)
+
+
+@pytest.mark.parametrize("changes", [{"precision": "bf16"}, {"variant": "c"}, {"input": "png"}], ids=str)
+@pytest.mark.parametrize("is_planned", [True, False])
+def test_a_gain_over_another_series_of_the_framework_is_not_blamed_on_its_baseline(changes, is_planned):
+    crashed = repeat([1] * 3, status="crashed", **changes) if is_planned else []
+    decision, _ = answer(repeat(around(100)), crashed, repeat(around(40), num_gpus=2, **changes))
+    assert "other_baseline" in get_doubts(decision) and "superlinear" not in get_doubts(decision)
+    own, _ = answer(repeat(around(100)), repeat(around(101), **changes), repeat(around(60), num_gpus=2, **changes))
+    assert "other_baseline" not in get_doubts(own)
 
 
 def test_a_worse_quality_that_scatter_hides_is_said():

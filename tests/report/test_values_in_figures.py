@@ -134,6 +134,14 @@ def test_prices_of_each_device_have_a_panel_with_its_own_hardware(tmp_path):
     assert titles[1:] == ["measured 2026: EPYC", "measured 2026: NVIDIA A100"]
 
 
+def test_prices_of_whole_trainings_of_different_length_say_so(tmp_path):
+    tables = make_tables(*GRIDS["complete"])
+    for per_device, said in ((0, False), (1000, True)):
+        images = 1000 + per_device * (tables["runs"]["num_gpus"] - 1)
+        (axes,) = draw(tmp_path, "price", tables | {"runs": tables["runs"].assign(images_seen=images)}).axes
+        assert ("1,000 to 4,000 images" in axes.get_title(loc="left")) == said
+
+
 def test_thresholds_reached_by_the_same_evaluation_share_a_panel_and_unreached_ones_have_none(tmp_path):
     tables = make_tables(*GRIDS["complete"])
     quality = QUALITY | {"thresholds": [0.5, 0.9, 0.999]}

@@ -269,17 +269,18 @@ class Allowances:
         error = self.fixed.whole + self.compression.relative + rounding / norm_of_all(expected)
         return WholeLimits(min(self.fixed.whole + error**2 / 2, MAX_DIRECTION), min(error, MAX_NORM_RATIO))
 
-    def find_worst(self, key: str, found: dict, expected: dict) -> tuple[float, float, str]:
+    def find_worst(self, key: str, found: dict, expected: dict) -> tuple[tuple[float, float, str] | None, int]:
         """Find the array whose relative difference is largest compared with its limit.
 
-        Returns (relative difference, its limit, name of the array). The differences of arrays with a very small norm
-        are relative to a thousandth of the mean norm. Arrays whose limit exceeds MAX_JUDGED_LIMIT are left out. The
-        noise of one array is at least that of all together, because a draw for a small array may happen to be small.
+        Returns (relative difference, its limit, name of the array), None if no array is judged by itself, and the
+        number of those that are not. The differences of arrays with a very small norm are relative to a thousandth of
+        the mean norm. Arrays whose limit exceeds MAX_JUDGED_LIMIT are left out. The noise of one array is at least
+        that of all together, because a draw for a small array may happen to be small.
         """
         floor = 1e-3 * np.sqrt(np.mean([norm(array) ** 2 for array in expected.values()]))
         float32_of_all = self._float32(f"{key}/{name}" for name in expected) / norm_of_all(expected)
         noise_of_all = self._noise(f"{key}/{name}" for name in expected) / norm_of_all(expected)
-        rows, told = [], 0
+        rows = []
         for name, array in expected.items():
             scale = max(norm(array), floor, 1e-12)
             noise = max(noise_of_all, self._noise([f"{key}/{name}"]) / scale)
@@ -288,13 +289,9 @@ class Allowances:
             limit = self._fixed(key, array, name) + self._widen(key, name) / scale + noise
             if limit > MAX_JUDGED_LIMIT and self.is_wide:
                 continue
-            told += 1
             finite = found[name].shape == array.shape and np.isfinite(found[name]).all()
             rows.append((norm(found[name] - array) / scale if finite else float("inf"), limit, name))
-        if not rows:
-            return 0.0, MAX_JUDGED_LIMIT, "no array stands out of the noise by itself"
-        value, limit, name = max(rows, key=lambda row: row[0] / row[1])
-        return value, limit, name if told == len(expected) else f"{name}; {told} of {len(expected)} arrays"
+        return max(rows, key=lambda row: row[0] / row[1], default=None), len(expected) - len(rows)
 
     def _fixed(self, key: str, array: np.ndarray, name: str) -> float:
         if not is_trainable(name):

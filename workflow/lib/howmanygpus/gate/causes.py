@@ -17,6 +17,10 @@ BY_CHECK = {
     "numbers": "a layer computes or keeps numbers in a format of its own",
     "noise": "the model computes in a format of its own, whatever the precision is",
 }
+BY_CHECK["exchange"] = (
+    "the devices exchange something else than one float32 gradient of each trained weight: a hook changes gradients, a "
+    "weight has none or another format, or the model exchanges something by itself"
+)
 BY_CHECK["united"] = "devices evaluate with different numbers: a layer keeps some that are not among the weights"
 BY_CHECK |= dict.fromkeys(
     ("loss", "losses"),
@@ -47,13 +51,13 @@ def name_cause(rows: list[dict]) -> str:
         return ""
     checks, fewest = {row["check"] for row in failed}, min(row["devices"] for row in failed)
     first = next(row["check"] for row in failed if row["devices"] == fewest)
-    if first in OF_TRAINING:
+    if first in ("exchange", *OF_TRAINING):
         for row in failed:
             devices, off = row["devices"], row["value"]
             if row["check"] == "averaging" and devices > 1 and off and abs(off + 1 - devices) < NEAR * devices:
                 return SUMMED.format(devices=devices, factor=off + 1)
         if "replicas" in checks:
             return DRIFTING
-        if fewest > 1:
+        if fewest > 1 and first != "exchange":
             return MIXING
     return DRIFTING if first == "replicas" else BY_CHECK.get(first, "")

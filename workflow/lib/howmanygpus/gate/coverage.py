@@ -49,9 +49,14 @@ ASPECTS = (
 """Aspects of the work that no setting names."""
 ONLY_IN = {
     "exchange": "only on several devices, and not of nn.DataParallel",
+    **dict.fromkeys(
+        ("gradients", "updates_sgd", "updates_own"), "only of arrays that noise or compression cannot hide"
+    ),
     "noise": "only in reduced precision",
     "skipped": "only in fp16",
+    "replicas": "only of devices with weights of their own",
     "statistics": "only with running statistics that can be compared",
+    "united": "only on several devices",
 }
 """Checks that not every verdict has, with the reason."""
 
@@ -76,4 +81,7 @@ def describe_gaps(verdict: dict) -> str:
     layouts = [describe_layout(*layout) for layout in planned.get("layouts", []) if tuple(layout) not in seen]
     gaps = [f"{layout}: stands on the verdict of {largest}" for layout in layouts]
     gaps += [f"{key} = {value}: {why}" for key, value, why in planned.get("settings", [])]
+    gaps += [
+        f"{check}: {count} judged only as a part of the whole" for check, count in verdict.get("unjudged", {}).items()
+    ]
     return "; ".join([*gaps, *([f"checks not made: {', '.join(lacking)}"] if lacking else [])])

@@ -54,6 +54,8 @@ from howmanygpus.measure.spec import RunSpec
 
 COMPUTED_IN = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 """Format of the results of products, by precision. TF32 rounds their operands alone."""
+WAYS = {"activations": "forward", "backward": "backward"}
+"""Passes of a training step, by the kind of numbers that products make in them."""
 EXCHANGED = {"none": "float32", "fp16": "float16", "powersgd": "float32"}
 """Format in which gradients are exchanged, by compression."""
 MIN_REMEMBERED = 0.01
@@ -125,6 +127,7 @@ class Comparison:
         self.suffix = {"mean of all devices": "mean", "first device": "first"}[self.running_statistics]
         self.rows: list[dict] = []
         self.not_compared: list[str] = []
+        self.unjudged: dict[str, str] = {}
 
     def _add(self, check: str, value: float, tolerance: float, detail: str = "") -> None:
         # A value of nan fails, because every comparison with it is false.
@@ -186,9 +189,9 @@ class Comparison:
             for fact in seen.facts:
                 formats = fact["numbers"]["formats"]
                 for kind, names in formats.items():
-                    if kind not in ("activations", "backward"):
+                    if kind not in WAYS:
                         wrong += [f"{optimizer}: {kind} in {name}" for name in names if name != "float32"]
-                for kind, way in (("activations", "forward"), ("backward", "backward")):
+                for kind, way in WAYS.items():
                     if not self._match_format(formats[kind], computed):
                         found = ", ".join(formats[kind]) or "unknown formats"
                         wrong.append(f"{optimizer}: products of the {way} pass in {found}")
@@ -333,14 +336,22 @@ class Comparison:
         self._add_worst("direction", wholes["direction"])
         self._add_worst("norm", wholes["norm"])
         for check, (optimizer, key, found, expected) in changes.items():
-            self._add(check, *self.allowed[optimizer].find_worst(key, found, expected))
+            self._add_arrays(check, optimizer, key, found, expected)
+
+    def _add_arrays(self, check: str, optimizer: str, key: str, found: dict, expected: dict) -> None:
+        """Add the row of the worst array, and count those that only the whole has judged. There may be no other."""
+        worst, num_unjudged = self.allowed[optimizer].find_worst(key, found, expected)
+        if worst:
+            self._add(check, *worst)
+        if num_unjudged:
+            self.unjudged[check] = f"{num_unjudged} of {len(expected)} arrays"
 
     def _check_statistics(self) -> None:
         reference = select(self.expected["sgd"], f"final_{self.suffix}")
         statistics = {name: array for name, array in reference.items() if not is_trainable(name)}
         if statistics:
             found = self.seen["sgd"].weights("final")
-            self._add("statistics", *self.allowed["sgd"].find_worst(f"final_{self.suffix}", found, statistics))
+            self._add_arrays("statistics", "sgd", f"final_{self.suffix}", found, statistics)
 
     def _check_united(self) -> None:
         first, *others = self.seen["sgd"].join("logits_of_devices")
@@ -358,6 +369,9 @@ class Comparison:
             self._add(check, compare(found, expected), self.allowed[optimizer].of(f"evaluations_{self.suffix}"))
 
     def _check_replicas(self) -> None:
+        """There is no such check if all devices have one copy of the weights, as a single device has."""
+        if sum(fact["num_replicas"] for fact in self.seen["sgd"].facts) == 1:
+            return
         differing = []
         for seen in self.seen.values():
             first = seen.weights("final")
@@ -398,7 +412,10 @@ def judge(
     strict: dict | None = None,
     compare_by: type[Comparison] = Comparison,
 ) -> dict:
-    """Return the verdict on a framework. Its list `not_compared` says what was not compared on some layout, and why.
+    """Return the verdict on a framework.
+
+    Its list `not_compared` says what was not compared on some layout, and why; `unjudged`, how many arrays a check has
+    not judged by themselves, on the last layout that has such arrays.
 
     observed: its output folder for each layout (devices, nodes). strict: the fp32 verdict on the same code without
     compression of gradients; None if this is it. It must be `passed`, because the limits of reduced precision are too
@@ -410,16 +427,19 @@ def judge(
     rows: list[dict] = []
     facts: dict = {}
     not_compared: list[str] = []
+    unjudged: dict[str, str] = {}
     for layout, folder in observed.items():
         if (unsupported := folder / UNSUPPORTED).exists():
             return {"status": "unsupported", "reason": json.loads(unsupported.read_text())["reason"], "checks": rows}
         comparison = compare_by(folder, task, layout)
         rows += comparison.run()
         not_compared += comparison.not_compared
+        unjudged |= comparison.unjudged
         facts = {
             "running_statistics": comparison.running_statistics,
             "versions": comparison.seen["sgd"].facts[0]["versions"],
             "not_compared": list(dict.fromkeys(not_compared)),
+            "unjudged": unjudged,
         }
     failed = [row for row in rows if not row["passed"]]
     verdict = {"status": "failed" if failed else "passed", "reason": "", "checks": rows, **facts}
@@ -449,6 +469,13 @@ class OwnComparison(Comparison):
     @staticmethod
     def name_cause(rows: list[dict]) -> str:
         return name_cause(rows)
+
+    def _check_numbers(self) -> None:
+        super()._check_numbers()
+        formats = [fact["numbers"]["formats"] for seen in self.seen.values() for fact in seen.facts]
+        unseen = [way for kind, way in WAYS.items() if not all(each[kind] for each in formats)]
+        if unseen:
+            self.not_compared.append(f"formats of products in the {' and '.join(unseen)} pass (none was seen)")
 
     @staticmethod
     def _match_format(formats: list[str], expected: str) -> bool:

@@ -245,9 +245,11 @@ def observe(
     arrays |= observe_devices(backend, spec, data) if optimizer == "sgd" else {}
     # A training that diverged has not reached the last step.
     numbers = loop.numbers or loop.begin_observation()()
+    replicas = backend.replicas()
     facts = {
         **{"rank": backend.rank, "num_processes": backend.num_processes, "losses": losses.values},
-        **{"hashes": loop.hashes, "differing_replicas": count_differing_replicas(backend.replicas())},
+        **{"hashes": loop.hashes, "differing_replicas": count_differing_replicas(replicas)},
+        "num_replicas": len(replicas),
         **{"running_statistics": name_statistics(spec, backend), "versions": backend.versions()},
         "numbers": describe_numbers(numbers, loop.first_kept, loop.own_losses),
     }

@@ -58,7 +58,3 @@ CURVE = list_columns(STUDY, TASK, SERIES, UNIT)
 """Columns that all configurations of a curve over devices and batches share."""
 POINT = list_columns(PLACE, BATCH)
 """Columns in which the configurations of a curve differ."""
-POINT = list_columns(PLACE, BATCH)
-"""Columns in which the configurations of a curve differ."""
-POINT = list_columns(PLACE, BATCH)
-"""Columns in which the configurations of a curve differ."""

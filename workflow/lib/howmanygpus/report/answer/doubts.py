@@ -13,6 +13,7 @@ from howmanygpus.measure.spec import RANDOM_INPUTS
 from howmanygpus.report.answer.candidates import Candidate, Goal, name_configuration, name_series, walk
 from howmanygpus.report.answer.details import compare_trajectories
 from howmanygpus.report.answer.names import OF_STUDY
+from howmanygpus.report.columns import SERIES, list_columns
 from howmanygpus.report.drift import choose_unit, compute_relative_rates, describe_drift, measure_drift
 from howmanygpus.report.equivalence import ROUNDING, exceeds
 from howmanygpus.report.metrics import name_metric
@@ -24,6 +25,7 @@ from howmanygpus.site.jobs.attempts import NOT_COMPARED
 LINEAR = 1.05
 """Efficiency above which a speed-up counts as more than linear."""
 ENOUGH_REPEATS = 3
+BATCH_SIZES = ("per_device_batch_size", "global_batch_size")
 UNFINISHED = (
     *("missing", "running", "interrupted", "preempted", "node_failed", "cancelled"),
     *("refused", "blocked", "disk_full"),
@@ -209,9 +211,14 @@ def _doubt_chosen(case: Case) -> Doubts:
         yield "coarse_evaluations", {"configurations": list(map(str, hidden))}, *_evaluate_more(case)
     first = next(iter(case.by_count.values()), None)
     if chosen and first and chosen.num_gpus > first.num_gpus and _lacks_own_baseline(case, chosen, first.num_gpus):
-        yield "other_baseline", {"framework": chosen.names["framework"], "baseline": str(first)}
+        facts = {"series": chosen.names["series"], "num_gpus": first.num_gpus, "baseline": str(first)}
+        yield "other_baseline", facts
+    if chosen and (lacking := _list_lacking_batches(case, chosen)):
+        yield "lacking_batches", {"lacking": lacking}
     for each in case.by_count.values():
-        if first and each is not first and first.duration / each.duration > LINEAR * each.num_gpus / first.num_gpus:
+        # Another series may be faster for a reason of its own.
+        is_own = first and each is not first and each.series == first.series
+        if first and is_own and first.duration / each.duration > LINEAR * each.num_gpus / first.num_gpus:
             yield "superlinear", {"configuration": str(each), "baseline": str(first)}, _repeat_twice(each)
             break
     if chosen and case.worth_doubling is not None:
@@ -259,10 +266,30 @@ def _doubt_limits(case: Case) -> Doubts:
 
 
 def _lacks_own_baseline(case: Case, chosen: Candidate, num_gpus: int) -> bool:
-    """Whether the recommended framework was planned on the fewest devices, but has no result there that counts."""
+    """Whether the recommended series has no result on the fewest devices that counts."""
     on_fewest = [each for each in case.found if each.num_gpus == num_gpus and each.is_trusted]
-    own = case.runs[(case.runs["framework"] == chosen.names["framework"]) & (case.runs["num_gpus"] == num_gpus)]
-    return len(own) > 0 and all(each.framework != chosen.framework for each in on_fewest)
+    return all(each.series != chosen.series for each in on_fewest)
+
+
+def _list_lacking_batches(case: Case, chosen: Candidate) -> list[Facts]:
+    """Return the batches of the recommended series that one of two compared device counts was not planned with.
+
+    Under strong scaling, other counts have other batches per device, and the same global ones. Why no more devices is
+    said elsewhere if they lack a larger batch.
+    """
+    own = case.runs[(case.runs[list_columns(SERIES)] == chosen.series).all(axis=1)]
+    lacking: list[Facts] = []
+    for other in case.by_count.values():
+        pair = [own[own["num_gpus"] == each.num_gpus] for each in (chosen, other)]
+        sizes, global_sizes = ([set(runs[name]) for runs in pair] for name in BATCH_SIZES)
+        if other.series != chosen.series or global_sizes[0] == global_sizes[1]:
+            continue
+        size, others = (each.names["per_device_batch_size"] for each in (chosen, other))
+        if others not in sizes[0]:
+            lacking.append({"size": int(others), "num_gpus": chosen.num_gpus})
+        if size not in sizes[1] and (other.num_gpus < chosen.num_gpus or size < others):
+            lacking.append({"size": int(size), "num_gpus": other.num_gpus})
+    return [each for place, each in enumerate(lacking) if each not in lacking[:place]]
 
 
 def _repeat_twice(candidate: Candidate) -> str:

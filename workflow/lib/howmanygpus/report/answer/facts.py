@@ -450,7 +450,7 @@ def _list_alternatives(
 ) -> list[tuple[list[str], Candidate]]:
     """Return what a reader will ask about, with its roles: the cheapest, the fastest, the next doubling, others.
 
-    Of the others, one is of another framework, and one of another precision or variant of the same.
+    Of the others, one is of another framework, and one of the same with another variant, input or precision.
     Each alternative stands once; the recommended configuration is none of its own.
     """
     cheapest = min(candidates, key=lambda each: each.price)
@@ -458,12 +458,12 @@ def _list_alternatives(
     others = [each for each in same_count if each.framework != chosen.framework]
     own = [each for each in same_count if each.framework == chosen.framework and each.series != chosen.series]
     other_own = min(own, key=lambda each: each.time, default=None)
-    kind = "variant" if other_own and other_own.names["precision"] == chosen.names["precision"] else "precision"
+    kinds = [name for name in list_columns(SERIES) if other_own and other_own.names[name] != chosen.names[name]]
     found = {
         "cheapest": cheapest if cheapest.is_cheaper_than(chosen) else None,
         "fastest": min(candidates, key=lambda each: each.time),
         "other framework": min(others, key=lambda each: each.time, default=None),
-        f"other {kind}": other_own,
+        f"other {' and '.join(kinds)}": other_own,
         "next doubling": next((each for count, each in by_count.items() if count >= 2 * chosen.num_gpus), None),
     }
     named: list[tuple[list[str], Candidate]] = []

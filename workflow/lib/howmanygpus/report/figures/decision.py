@@ -43,6 +43,8 @@ FEW_SERIES = 4
 MAX_RATIO = 6
 """Ratio of the largest and smallest value from which on the axis is logarithmic."""
 RECOMMENDED, TIED = "recommended", "tied"
+RATED = "cost_per_million"
+"""Column of the prices of configurations that are compared by their rates."""
 HEIGHT_IN = 2.8
 """About the height of a panel's axes, in inches."""
 WIDTH = 62
@@ -94,10 +96,16 @@ def write_price_title(part: pd.DataFrame) -> str:
     chosen = part[part["roles"] == RECOMMENDED]
     if chosen.empty:
         return "What it costs"
-    row, num_runs = chosen.iloc[0].to_dict(), choose_runs(part["cost"])
-    price = {end: value and num_runs * value for end, value in read_value(row, "cost").items()}
+    row, (column, num_runs) = chosen.iloc[0].to_dict(), choose_price(part)
+    price = {end: value and num_runs * value for end, value in read_value(row, column).items()}
     what = "it costs" if num_runs == 1 else f"{num_runs:,} runs cost"
-    return f"What {what}: {write_value(price, row['currency'])}"
+    per = f" per million {row['unit']}" if column == RATED else ""
+    return f"What {what}: {write_value(price, row['currency'])}{per}"
+
+
+def choose_price(part: pd.DataFrame) -> tuple[str, int]:
+    """Return the column of the prices, and of how many runs they are written."""
+    return (RATED, 1) if part[RATED].notna().any() else ("cost", choose_runs(part["cost"]))
 
 
 def write_one(row: dict) -> str:
@@ -127,9 +135,10 @@ def draw_speed(axes: Axes, part: pd.DataFrame, letters: dict) -> None:
 
 
 def draw_price(axes: Axes, part: pd.DataFrame, letters: dict) -> None:
-    first, num_runs = part.iloc[0], choose_runs(part["cost"])
-    draw_lines(axes, part, letters, "cost", 1 / num_runs, is_time=None)
+    first, (column, num_runs) = part.iloc[0], choose_price(part)
+    draw_lines(axes, part, letters, column, 1 / num_runs, is_time=None)
     of = "of a run" if num_runs == 1 else f"of {num_runs:,} runs"
+    of = f"per million {first['unit']}" if column == RATED else of
     until = "" if pd.isna(first["threshold"]) else f"\nuntil {first['metric']} {first['threshold']:g}"
     axes.set_ylabel(f"price {of}{until} ({first['currency']})")
 

@@ -5,11 +5,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.answer.doubts import UNEQUAL_FRAC
 from howmanygpus.report.columns import BATCH, PLACE, SERIES, list_columns
 from howmanygpus.report.figures.speedup import choose_threshold
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import has_failed
-from howmanygpus.report.rows import choose_inputs, count_units, name_series
+from howmanygpus.report.rows import choose_inputs, count_units, find_unit, name_series
 from howmanygpus.report.style import (
     GREY,
     choose_styles,
@@ -69,6 +70,7 @@ def summarize_prices(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.D
         quality=("quality_last", "mean"),
         quality_of_guess=("quality_of_guess", "first"),
         time_s=("time_s", "median"),
+        images=("images_seen", "median"),
         is_disturbed=("disturbed", "any"),
     )
     return add_target(configurations, runs, time_to_accuracy).sort_values("cost", kind="stable").reset_index(drop=True)
@@ -92,6 +94,9 @@ def add_target(configurations: pd.DataFrame, runs: pd.DataFrame, time_to_accurac
 def describe_target(prices: pd.DataFrame) -> str:
     """Explain the bars, and name the quality of a guess, with which the qualities beside them compare."""
     target, text = prices["target"].iloc[0], "pale: whole training"
+    fewest, most = prices["images"].min(), prices["images"].max()
+    if most > fewest * (1 + UNEQUAL_FRAC):
+        text += f" on {fewest:,.0f} to {most:,.0f} {find_unit(prices)}"
     if target is not None:
         text += f"; strong: until test {name_metric(prices['metric'].iloc[0])} {target:g}"
     return text + describe_guess(prices)

@@ -2,12 +2,14 @@
 What the recommendation was chosen from: the fastest configuration of each series on each number of devices and nodes.
 
 What the answer names is there too if it is not the fastest, such as a smaller batch that costs less.
-`roles` are recommended, cheapest, fastest, other framework, other precision or other variant, and next doubling,
-separated by commas, or `tied` for what the repeats do not tell from the recommended configuration. `duration_s` is the
-training time until the target or, without a target, the seconds that all devices need for one image. `clock` names the
-column that decides. `of` is the part of a study that is decided by itself: the model of the devices, or a combination
-of a program's axes. A part without a recommendation has `refusal`. The same facts are in answer.json; docs/answer.md
-has the rules.
+`roles` are recommended, cheapest, fastest, other framework, what else of the series is another one (`other variant`,
+`other input`, `other precision`), and next doubling, separated by commas, or `tied` for what the repeats do not tell
+from the recommended configuration. `duration_s` is the training time until the target or, without a target, the seconds
+that all devices need for one image. `cost` is the price until the target or of a whole run; in its place rates have
+`cost_per_million`, the price of training on a million images, because whole runs may be of different length. `clock`
+names the column that decides. `of` is the part of a study that is decided by itself: the model of the devices, or a
+combination of a program's axes. A part without a recommendation has `refusal`. The same facts are in answer.json;
+docs/answer.md has the rules.
 """
 
 from typing import Any
@@ -19,7 +21,7 @@ from howmanygpus.report.columns import PLACE, SERIES, list_columns
 
 READS = ("runs", "time_to_accuracy")
 USES_METRIC = True
-VALUES = ("duration_s", "images_per_s", "wall_s", "cost", "quality")
+VALUES = ("duration_s", "images_per_s", "wall_s", "cost", "cost_per_million", "quality")
 NAMES = ("series", *list_columns(SERIES, PLACE))
 SIZES = ("per_device_batch_size", "accumulate")
 COUNTED = ("currency", "device_seconds", "efficiency", "num_repeats", "num_disturbed")
@@ -77,6 +79,8 @@ def tell(one: Facts) -> tuple[Any, ...]:
 def flatten(one: Facts) -> Facts:
     """Return a configuration with a column for each end of its intervals."""
     row = {name: one[name] for name in (*NAMES, *SIZES)}
+    if one["cost_per_million"]:
+        one = one | {"cost": None}
     for value in VALUES:
         ends = one[value] or {"median": None, "low": None, "high": None}
         row |= {value: ends["median"], f"{value}_low": ends["low"], f"{value}_high": ends["high"]}
