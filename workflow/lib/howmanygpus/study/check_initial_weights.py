@@ -5,6 +5,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from howmanygpus.config.errors import refuse
+from howmanygpus.config.findings import Finding
 from howmanygpus.measure.models.conversion import IMAGE_SHAPE, NUM_CLASSES
 from howmanygpus.prepare.weights import MisfitError, list_new_arrays
 from howmanygpus.study.config.checks import locate
@@ -135,7 +136,7 @@ def check_normalization(study: Study) -> None:
             raise refuse(place, chosen, problem, "write data, or prepare them with the option channels: 3")
 
 
-def warn_about_normalization(study: Study) -> list[str]:
+def warn_about_normalization(study: Study) -> list[Finding]:
     """Return a warning for each variant whose published weights were trained on images normalised by other values."""
     doubts = []
     for variant, settings in study.variants.items():
@@ -143,8 +144,6 @@ def warn_about_normalization(study: Study) -> list[str]:
         expected = choose_normalization(settings | {"normalization": None}, model) if study.own_model is None else None
         if settings["init"] == IMAGENET and settings["normalization"] not in (None, expected):
             place = locate("normalization", study.place, variant, study.config["variants"])
-            doubts.append(
-                f"{place}: {settings['normalization']} is not what the published weights of {model} were trained with, "
-                f"which is {expected}; write {expected} or leave it out"
-            )
+            problem = f"is not what the published weights of {model} were trained with, which is {expected}"
+            doubts.append(Finding(place, settings["normalization"], problem, f"write {expected} or leave it out"))
     return doubts

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from howmanygpus.config.errors import ConfigError, Errors, refuse, suggest
+from howmanygpus.config.findings import Finding
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.study.config.checks import check_seeds, locate, warn_about_batches, warn_about_workers
 from howmanygpus.study.config.images import CROPS, check_crops, compute_image_shape
@@ -142,8 +143,8 @@ def check_independent(study: Study) -> None:
             raise refuse(place, True, problem, "write scaling: weak, or make a study of their own for these runs")
 
 
-def warn_about_study(study: Study) -> list[str]:
-    """Return a message for each value that is possible, but probably a mistake."""
+def warn_about_study(study: Study) -> list[Finding]:
+    """Return each value that is possible, but probably a mistake."""
     known = {run.device: study.machine.device(run.device) for run in study.runs}
     devices = {name: device for name, device in known.items() if device.count}
     largest = max(study.global_batch_size(run) for run in study.runs)

@@ -4,6 +4,7 @@ In all functions, variants are the complete training settings of each variant, a
 """
 
 from howmanygpus.config.errors import refuse
+from howmanygpus.config.findings import Finding
 from howmanygpus.site.machine import Device
 from howmanygpus.study.adaptive.keys import count_repeats
 
@@ -24,7 +25,7 @@ def check_seeds(place: str, config: dict) -> None:
         raise refuse(f"{place}.seed", config["seed"], problem, f"give at most {MAX_SEED - repeats + 1}")
 
 
-def warn_about_workers(place: str, variants: dict, given: dict, devices: dict[str, Device]) -> list[str]:
+def warn_about_workers(place: str, variants: dict, given: dict, devices: dict[str, Device]) -> list[Finding]:
     """Return a warning for each variant with more loader workers than the cores of a device can use.
 
     devices: the devices that the machine has, by name.
@@ -34,26 +35,29 @@ def warn_about_workers(place: str, variants: dict, given: dict, devices: dict[st
     name, device = min(devices.items(), key=lambda item: item[1].cores_per_device)
     cores = f"{device.cores_per_device} core{'s' * (device.cores_per_device > 1)}"
     return [
-        f"{locate('loader_workers', place, variant, given)}: {settings['loader_workers']} workers share the {cores} "
-        f"of a {name} device; more than {MAX_WORKERS_PER_CORE} a core rarely help; lower it or raise cores_per_device"
+        Finding(
+            locate("loader_workers", place, variant, given),
+            settings["loader_workers"],
+            f"workers share the {cores} of a {name} device; more than {MAX_WORKERS_PER_CORE} a core rarely help",
+            "lower it or raise cores_per_device",
+        )
         for variant, settings in variants.items()
         if settings["loader_workers"] > MAX_WORKERS_PER_CORE * device.cores_per_device
     ]
 
 
-def warn_about_batches(place: str, variants: dict, given: dict, num_test: int) -> list[str]:
+def warn_about_batches(place: str, variants: dict, given: dict, num_test: int) -> list[Finding]:
     """Return a warning for each variant that prefetches very many batches, or evaluates more images than there are."""
     doubts = []
     for variant, settings in variants.items():
         if settings["prefetch"] > MAX_PREFETCH:
             where = locate("prefetch", place, variant, given)
-            doubts.append(f"{where}: {settings['prefetch']} batches are kept in memory; a few are enough; lower it")
+            problem = "batches are kept in memory; a few are enough"
+            doubts.append(Finding(where, settings["prefetch"], problem, "lower it"))
         if (settings["eval_batch_size"] or 0) > num_test:
             where = locate("eval_batch_size", place, variant, given)
-            doubts.append(
-                f"{where}: {settings['eval_batch_size']} is more than the {num_test} test images; the rest of each "
-                "batch is padding; lower it"
-            )
+            problem = f"is more than the {num_test} test images; the rest of each batch is padding"
+            doubts.append(Finding(where, settings["eval_batch_size"], problem, "lower it"))
     return doubts
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from howmanygpus.config.errors import Errors, refuse
+from howmanygpus.config.findings import Finding
 from howmanygpus.config.schema import drop_defaults, fill_defaults, fill_study, read_schema, study_defaults
 from howmanygpus.measure.program.command import PLACEHOLDERS
 from howmanygpus.prepare.sources import Description
@@ -210,8 +211,8 @@ def _explain_unsupported(study: ProgramStudy, device: Device, layout: tuple[int,
     return ""
 
 
-def doubt_program(study: ProgramStudy) -> list[str]:
-    """Return a message for each value that is possible, but probably a mistake."""
+def doubt_program(study: ProgramStudy) -> list[Finding]:
+    """Return each value that is possible, but probably a mistake."""
     place = f"{study.place}.program"
     doubts = [*warn_about_files(place, study.program, study.files), *warn_about_programs(place, study.program)]
     num_nodes = max((study.machine.count_nodes(run) for run in study.runs if not run.unsupported), default=1)
