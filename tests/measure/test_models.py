@@ -16,7 +16,7 @@ from howmanygpus.measure.models.resnet44.parameters import parameters as resnet4
 from howmanygpus.measure.models.resnet50.parameters import parameters as resnet50
 from howmanygpus.measure.models.small_cnn.parameters import parameters as small_cnn
 from howmanygpus.site.machine import Device, Machine
-from howmanygpus.study.check_initial_weights import list_shapes
+from howmanygpus.study.checks.initial_weights import list_shapes
 from howmanygpus.study.invalidation.code import collect_training_code
 from howmanygpus.study.networks import list_models
 from howmanygpus.study.plan import Plan

@@ -13,7 +13,7 @@ from howmanygpus.measure.models.conversion import read_published
 from howmanygpus.measure.models.initialization import draw_weights
 from howmanygpus.measure.spec import RunSpec
 from howmanygpus.site.machine import Device, Machine
-from howmanygpus.study.check_initial_weights import list_shapes
+from howmanygpus.study.checks.initial_weights import list_shapes
 from howmanygpus.study.networks import list_pretrained, read_model
 from howmanygpus.study.plan import Plan
 from messages import list_texts

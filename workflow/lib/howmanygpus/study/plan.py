@@ -14,8 +14,7 @@ from howmanygpus.prepare.checks.remarks import read_remarks
 from howmanygpus.site.machine import Machine
 from howmanygpus.study.adaptive.configurations import Decision
 from howmanygpus.study.adaptive.keys import PROBE, split_probes
-from howmanygpus.study.check_initial_weights import warn_about_normalization
-from howmanygpus.study.checks import warn_about_study
+from howmanygpus.study.checks.doubts import find_doubts
 from howmanygpus.study.config.datasets import expand_paths
 from howmanygpus.study.config.models import split_models
 from howmanygpus.study.gate_cells import ParityCell, ParityGroup, describe_planned, group_cells
@@ -303,12 +302,7 @@ class Plan:
         Probes have none, because they are meant to be shorter than their learning-rate schedules.
         """
         trained = [study for study in self.studies.values() if study.name not in self.probes.values()]
-        doubts = (
-            doubt_program(study)
-            if isinstance(study, ProgramStudy)
-            else [*warn_about_study(study), *warn_about_normalization(study)]
-            for study in trained
-        )
+        doubts = (doubt_program(study) if isinstance(study, ProgramStudy) else find_doubts(study) for study in trained)
         return list(dict.fromkeys(itertools.chain.from_iterable(doubts)))
 
     def find_excesses(self) -> list[Finding]:

@@ -1,28 +1,36 @@
-"""Checks values of a study that depend on the data set or the machine.
+"""
+Finds values of a study that are possible, but probably a mistake.
 
 In all functions, variants are the complete training settings of each variant, and given is what the config gives.
 """
 
-from howmanygpus.config.errors import refuse
 from howmanygpus.config.findings import Finding
 from howmanygpus.site.machine import Device
-from howmanygpus.study.adaptive.keys import count_repeats
+from howmanygpus.study.config.learning import warn_about_learning
+from howmanygpus.study.config.places import locate
+from howmanygpus.study.networks import IMAGENET, choose_normalization
+from howmanygpus.study.study import Study
 
 MAX_WORKERS_PER_CORE = 4
 """Workers that wait for a disk can share a core; beyond this number they only compete for it."""
 MAX_PREFETCH = 100
 """Batches ahead of the training; a few are enough to hide irregular loading."""
 
-MAX_SEED = 2**32 - 1
-"""Keras accepts no larger one."""
 
-
-def check_seeds(place: str, config: dict) -> None:
-    """Raise ConfigError if the seed of a later repeat is too large. Each repeat adds 1 to the seed of the first."""
-    repeats = count_repeats(config)
-    if (last := config["seed"] + repeats - 1) > MAX_SEED:
-        problem = f"gives repeat {repeats} the seed {last}, which is too large"
-        raise refuse(f"{place}.seed", config["seed"], problem, f"give at most {MAX_SEED - repeats + 1}")
+def find_doubts(study: Study) -> list[Finding]:
+    """Return each value that is possible, but probably a mistake."""
+    known = {run.device: study.machine.device(run.device) for run in study.runs}
+    devices = {name: device for name, device in known.items() if device.count}
+    largest = max(study.global_batch_size(run) for run in study.runs)
+    place, variants, given = study.place, study.variants, study.config["variants"]
+    return [
+        *warn_about_workers(place, variants, given, devices),
+        *warn_about_batches(place, variants, given, study.description.num_test),
+        *warn_about_learning(
+            place, study.config["frameworks"], variants, given, study.description.num_train // largest
+        ),
+        *warn_about_normalization(study),
+    ]
 
 
 def warn_about_workers(place: str, variants: dict, given: dict, devices: dict[str, Device]) -> list[Finding]:
@@ -61,6 +69,14 @@ def warn_about_batches(place: str, variants: dict, given: dict, num_test: int) -
     return doubts
 
 
-def locate(key: str, place: str, variant: str, given: dict) -> str:
-    """Return the place of a setting: in the variant if the config gives it there, or else in the study."""
-    return f"{place}.variants.{variant}.{key}" if key in given[variant] else f"{place}.{key}"
+def warn_about_normalization(study: Study) -> list[Finding]:
+    """Return a warning for each variant whose published weights were trained on images normalised by other values."""
+    doubts = []
+    for variant, settings in study.variants.items():
+        model = study.config["model"]
+        expected = choose_normalization(settings | {"normalization": None}, model) if study.own_model is None else None
+        if settings["init"] == IMAGENET and settings["normalization"] not in (None, expected):
+            place = locate("normalization", study.place, variant, study.config["variants"])
+            problem = f"is not what the published weights of {model} were trained with, which is {expected}"
+            doubts.append(Finding(place, settings["normalization"], problem, f"write {expected} or leave it out"))
+    return doubts
