@@ -7,7 +7,7 @@ import pytest
 from howmanygpus.invocation.starting import refuse_to_start
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
-from messages import says
+from messages import list_texts, says
 from project import study
 
 LOCAL = Machine("profiles/local/machine.yaml", {"cpu": Device(8, 1)})
@@ -28,7 +28,7 @@ def start(machine: Machine, executor: str, shortages=(), touch=False, resources=
         dag=SimpleNamespace(needrun_jobs=lambda: [job]),
     )
     plan = Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], num_gpus=[1], devices=["cpu"])}}, machine)
-    return refuse_to_start(plan, workflow, list(shortages), said.append), said
+    return list_texts(refuse_to_start(plan, workflow, list(shortages), said.append)), said
 
 
 @pytest.mark.parametrize(("machine", "executor"), [(LOCAL, "local"), (CLUSTER, "slurm"), (PACKED, "local")])

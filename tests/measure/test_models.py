@@ -13,7 +13,7 @@ from howmanygpus.measure.models.layers.dense import Dense
 from howmanygpus.measure.models.layers.flatten import Flatten
 from howmanygpus.measure.models.layout import Layout, chain
 from howmanygpus.measure.models.networks import list_draws
-from howmanygpus.study.check_initial_weights import list_shapes
+from howmanygpus.study.checks.initial_weights import list_shapes
 from howmanygpus.study.invalidation.code import collect_training_code, list_missing_layers
 from howmanygpus.study.networks import list_models
 from project import ROOT

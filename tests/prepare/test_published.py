@@ -15,7 +15,7 @@ from howmanygpus.measure.models.initialization import draw_weights
 from howmanygpus.measure.models.networks import list_draws
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
 from howmanygpus.prepare.weights import ADDRESS, NAME, MisfitError, adapt, find_file
-from howmanygpus.study.check_initial_weights import list_shapes
+from howmanygpus.study.checks.initial_weights import list_shapes
 from howmanygpus.study.networks import list_pretrained, read_published
 from servers import Server
 from specs import make_data

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from howmanygpus.invocation.cluster import find_misfits_without_devices
+from messages import list_texts
 from pretending import pretend
 
 SHOWN = {
@@ -50,7 +51,7 @@ def make_job(rule="compute_reference", threads=1, is_local=False, of_rule=(), **
     ],
 )
 def test_a_job_that_could_never_start_is_named_with_the_remedy(job, words):
-    (message,) = find_misfits_without_devices([make_job(**job), make_job(**job)])
+    (message,) = list_texts(find_misfits_without_devices([make_job(**job), make_job(**job)]))
     assert message.startswith("config.yaml of the profile: ") and words in message
 
 

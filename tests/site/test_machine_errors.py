@@ -8,7 +8,7 @@ import yaml
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.site.machine import Device, Machine, read_machine, resolve_machine_file
 from howmanygpus.study.plan import Plan
-from messages import says
+from messages import list_texts, says
 from project import study
 
 
@@ -148,12 +148,13 @@ def test_a_device_that_the_machine_lacks_is_a_shortage_with_its_reason(write, de
 
 def test_a_device_that_the_cluster_lacks_is_a_shortage_that_names_the_others(write):
     device = {"devices_per_node": 2, "cores_per_device": 1, "request": "gpu:{n}"}
-    (shortage,) = plan(write(scheduler="slurm", devices={"a100": device}), devices=["cuda"]).find_shortages()
+    planned = plan(write(scheduler="slurm", devices={"a100": device}), devices=["cuda"])
+    (shortage,) = list_texts(planned.find_shortages())
     assert "'cuda' cannot be used" in shortage and "the machine file has no device of this name (a100)" in shortage
 
 
 def test_three_devices_on_two_cores_are_a_shortage(write):
-    (shortage,) = plan(write(), devices=["cpu"], num_gpus=[3]).find_shortages()
+    (shortage,) = list_texts(plan(write(), devices=["cpu"], num_gpus=[3]).find_shortages())
     assert shortage.startswith("studies.s.num_gpus: 3 exceeds the 2 cpu devices of this machine")
 
 
@@ -197,7 +198,7 @@ def test_more_devices_in_the_file_than_on_the_machine_are_an_excess(tmp_path, mo
     path.write_text(yaml.safe_dump({"devices": {name: {"devices_per_node": 8, "cores_per_device": 2}}}))
     machine = read_machine(path)
     assert (machine.device(name).devices_per_node, machine.count(name)) == (8, present)
-    message = machine.excesses[name].message
+    message = str(machine.excesses[name].finding)
     assert f"devices.{name}.devices_per_node: 8 exceeds the {present} that this machine has" in message
     assert "lower it, leave it out, or describe a cluster (`scheduler: slurm`)" in message
     path.write_text(yaml.safe_dump({"devices": {name: {"devices_per_node": present, "cores_per_device": 2}}}))

@@ -14,6 +14,7 @@ from howmanygpus.site.machine import read_machine
 from howmanygpus.site.offer import Node, PartitionError, ask_for_offer, count_devices
 from howmanygpus.site.retrying import STARTED, Growth, compute_growth, compute_growth_of_job
 from howmanygpus.study.plan import Plan
+from messages import list_texts
 from pretending import pretend, show
 from project import study
 
@@ -99,7 +100,7 @@ def find(tmp_path, slurm=None, packed=False, changes=None, is_done=False, **devi
     for run in plan.runs.values() if is_done else ():
         (tmp_path / run.path).mkdir(parents=True)
         (tmp_path / run.path / "run.json").touch()
-    return find_misfits(plan, tmp_path)
+    return list_texts(find_misfits(plan, tmp_path))
 
 
 def test_data_that_fits_is_not_mentioned(tmp_path):
@@ -173,7 +174,7 @@ def find_closed(tmp_path, account=None, **device):
     find(tmp_path, **device)
     options = {"frameworks": ["pytorch_ddp"], "devices": ["a100"]}
     plan = Plan({"studies": {"s": study(**options)}}, read_machine(tmp_path / "machine.yaml"))
-    return find_closures(plan, account, None, tmp_path)
+    return list_texts(find_closures(plan, account, None, tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.durations import RecordedRuns
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run
-from messages import says
+from messages import list_texts, says
 from project import ROOT, study
 from specs import make_spec
 from stored import store_run, write_attempt
@@ -71,7 +71,7 @@ def test_each_device_has_the_counts_that_its_machine_has():
 
 def test_auto_on_a_machine_without_the_device_is_a_shortage():
     plan = make_plan(devices=["cuda"])
-    assert counts(plan) == [1] and "cannot be used" in plan.find_shortages()[0]
+    assert counts(plan) == [1] and says(plan.find_shortages()[0], "cannot be used")
 
 
 def test_a_run_has_the_same_settings_in_adaptive_and_fixed_studies():
@@ -236,7 +236,7 @@ def test_runs_that_would_be_done_again_must_fit_into_the_budget(tmp_path, monkey
     store(plan, path_of(1), 1000.0, tmp_path, wall_time_s=3600.0)
     plan.decisions = decide_all(plan)
     assert refuse_overspending(plan, []) == []
-    (message,) = refuse_overspending(plan, [job])
+    (message,) = list_texts(refuse_overspending(plan, [job]))
     assert message.startswith("studies.small.budget_device_h: 1.5 device-hours, 1 of them used, have no room for 1 run")
     assert "--rerun-triggers mtime" in message
 

@@ -16,6 +16,7 @@ from howmanygpus.config.errors import ConfigError
 from howmanygpus.config.files import read_yaml
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
+from messages import list_texts
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
@@ -253,7 +254,7 @@ def test_wrong_study(kind, changes, message):
 )
 def test_doubtful_values_are_warned_about(changes, warning):
     plan = Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], devices=["cpu"]) | changes}}, CPU)
-    (doubt,) = plan.find_doubts()
+    (doubt,) = list_texts(plan.find_doubts())
     assert doubt.startswith(warning)
 
 

@@ -10,6 +10,7 @@ from howmanygpus.prepare.listing import read_task_once
 from howmanygpus.prepare.sources import image_csv
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
+from messages import list_texts
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
@@ -112,5 +113,5 @@ def test_remarks_name_their_data_set_once(tmp_path, monkeypatch):
     (prepared / "remarks.txt").write_text("\n".join(told))
     datasets = {"pets": {"source": "image_folder", "options": {"folder": "pets", "size": [8, 8]}}}
     given = study(dataset="pets", frameworks=["pytorch_ddp"], num_gpus=[1], per_device_batch_size=[4])
-    remarks = plan({"datasets": datasets, "studies": {"s": given}}).list_remarks()
+    remarks = list_texts(plan({"datasets": datasets, "studies": {"s": given}}).list_remarks())
     assert remarks == [f"datasets.pets: {remark}" for remark in ("1 folder of pets left out: val", *told)]

@@ -12,6 +12,7 @@ from howmanygpus.report.rows import describe_own_rates, name_own_rates
 from howmanygpus.report.texts import write_configuration
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
+from messages import list_texts
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
@@ -99,7 +100,7 @@ def test_wrong_keys_of_learning_are_refused(changes, message):
 
 
 def test_a_step_that_no_run_reaches_is_doubtful():
-    (doubt,) = make_plan(epochs=2, steps=None, optimizer=STEPS).find_doubts()
+    (doubt,) = list_texts(make_plan(epochs=2, steps=None, optimizer=STEPS).find_doubts())
     assert doubt.startswith("studies.s.optimizer.lr_step_epochs: 2 is not reached in the 2 epochs of a run of variant")
     assert make_plan(epochs=3, steps=None, optimizer=STEPS).find_doubts() == []
 

@@ -5,6 +5,7 @@ import pytest
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
+from messages import list_texts
 from project import study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
@@ -51,7 +52,7 @@ def test_the_name_of_the_study_is_the_target_of_all_its_models():
 def test_a_list_of_models_is_warned_about_once():
     plan = make_plan(s=ONE | {"model": MODELS, "num_gpus": [1, 16], "per_device_batch_size": [8], "prefetch": 1000})
     assert len(plan.find_shortages()) == len(plan.find_doubts()) == 1
-    assert plan.find_shortages()[0].startswith("studies.s.num_gpus: 16 exceeds")
+    assert list_texts(plan.find_shortages())[0].startswith("studies.s.num_gpus: 16 exceeds")
 
 
 def test_an_exclusion_may_name_a_model():

@@ -18,7 +18,7 @@ from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run, complete_spec
 from howmanygpus.study.study import Study
-from messages import says
+from messages import list_texts, says
 from project import ROOT, study
 
 OPTIONS = {
@@ -270,13 +270,13 @@ def test_a_wrong_number_of_nodes_is_refused(changes, message):
 
 def test_more_nodes_than_the_machine_has_stop_a_call():
     assert make_plan(num_nodes=[1, 2]).find_shortages() == []
-    assert make_plan(num_gpus=[3, 6], num_nodes=[1, 3]).find_shortages() == [
+    assert list_texts(make_plan(num_gpus=[3, 6], num_nodes=[1, 3]).find_shortages()) == [
         "studies.s.num_nodes: 3 exceeds the 2 of machine.yaml: devices.a100.max_nodes; lower it, or raise max_nodes if "
         "the cluster has them"
     ]
     local = Machine("machine.yaml", {"cpu": Device(8, 1)})
     assert make_plan(local, devices=["cpu"], num_nodes=1).find_shortages() == []
-    assert make_plan(local, devices=["cpu"], num_nodes=[1, 2]).find_shortages() == [
+    assert list_texts(make_plan(local, devices=["cpu"], num_nodes=[1, 2]).find_shortages()) == [
         "studies.s.num_nodes: 2 exceeds the one node of this machine (machine.yaml); write 1, leave it out, or choose "
         "the profile of a cluster"
     ]

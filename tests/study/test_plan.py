@@ -17,7 +17,7 @@ from howmanygpus.site.machine import Device, Machine, read_machine
 from howmanygpus.study.grid import MAX_RUNS
 from howmanygpus.study.loaders import NATIVE_LOADERS
 from howmanygpus.study.plan import Plan
-from messages import says
+from messages import list_texts, says
 from project import ROOT, study
 from specs import OPTIMIZER
 
@@ -319,7 +319,7 @@ def test_what_runs_wait_for_has_a_higher_priority_than_any_run():
 
 def test_more_devices_than_the_machine_has_are_a_shortage_not_an_error():
     plan = make_plan(num_gpus=[1, 16], per_device_batch_size=[8])
-    assert plan.find_shortages() == [
+    assert list_texts(plan.find_shortages()) == [
         "studies.small.num_gpus: 16 exceeds the 8 cpu devices of this machine (machine.yaml); "
         "lower it or choose another profile"
     ]

@@ -7,6 +7,7 @@ import pytest
 
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.study.plan import Plan
+from messages import list_texts
 from refusing import CPU
 
 
@@ -34,7 +35,7 @@ def find_words(command: str, **program) -> str:
         plan = Plan({"studies": {"p": study}}, CPU)
     except ConfigError as error:
         return str(error)
-    return "\n".join(plan.find_doubts())
+    return "\n".join(list_texts(plan.find_doubts()))
 
 
 GONE = [

@@ -18,7 +18,7 @@ from howmanygpus.study.plan import Plan
 from howmanygpus.study.program.checks import warn_about_launcher, warn_about_numbers, warn_about_ranks
 from howmanygpus.study.program.study import complete_program_spec
 from howmanygpus.study.runs import Run
-from messages import says
+from messages import list_texts, says
 from project import ROOT
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
@@ -73,7 +73,7 @@ def test_the_unit_changes_no_run():
 
 def test_a_script_outside_program_files_gets_a_warning():
     assert make_plan().find_doubts() == []
-    (doubt,) = make_plan(program={"files": []}).find_doubts()
+    (doubt,) = list_texts(make_plan(program={"files": []}).find_doubts())
     assert doubt.startswith("studies.p.program.files: t.sh is in the command and not here")
 
 
@@ -96,7 +96,7 @@ def test_processes_that_each_start_all_others_are_a_doubt(command, start, is_dou
 
 def test_a_torchrun_that_chooses_its_first_node_is_a_doubt():
     place, command = "studies.p.program", "torchrun --rdzv-backend c10d --rdzv-endpoint {rendezvous} t.py"
-    (doubt,) = warn_about_ranks(place, {"command": command}, 2)
+    (doubt,) = list_texts(warn_about_ranks(place, {"command": command}, 2))
     assert doubt.startswith("studies.p.program.command: ") and "`--node-rank $NODE_RANK " in doubt
     assert not warn_about_ranks(place, {"command": command}, 1)
     assert not warn_about_ranks(place, {"command": "torchrun --node-rank $NODE_RANK t.py"}, 2)
@@ -104,7 +104,7 @@ def test_a_torchrun_that_chooses_its_first_node_is_a_doubt():
 
 def test_a_script_that_is_not_there_is_a_doubt(tmp_path):
     def doubt(command, **program):
-        return make_plan(program={"command": command, **program}).find_doubts()
+        return list_texts(make_plan(program={"command": command, **program}).find_doubts())
 
     gone = f"studies.p.program.command: trian.py does not exist, seen from {tmp_path}; correct the path"
     assert doubt("python3 -u trian.py --out new.py --seed {seed}") == [gone]
@@ -121,7 +121,7 @@ def test_a_script_that_is_not_there_is_a_doubt(tmp_path):
 
 def test_metrics_of_which_none_is_the_studys_are_a_doubt():
     report = [r"step (?P<step>\d+)", r"epoch (?P<epoch>\d+): (?P<acc>\S+)"]
-    assert make_plan(program={"report": report}).find_doubts() == [
+    assert list_texts(make_plan(program={"report": report}).find_doubts()) == [
         "studies.p.program.report: has the group acc and not accuracy, the study's quality.metric, so that runs have "
         "no quality; rename the group or set quality.metric"
     ]

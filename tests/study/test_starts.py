@@ -13,9 +13,10 @@ from howmanygpus.measure.models.initialization import draw_weights
 from howmanygpus.measure.models.networks import list_draws
 from howmanygpus.measure.spec import RunSpec
 from howmanygpus.site.machine import Device, Machine
-from howmanygpus.study.check_initial_weights import list_shapes
+from howmanygpus.study.checks.initial_weights import list_shapes
 from howmanygpus.study.networks import list_pretrained, read_published
 from howmanygpus.study.plan import Plan
+from messages import list_texts
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
@@ -182,7 +183,7 @@ def test_normalization_needs_its_channels_and_warns_about_other_weights():
     planned, run, settings = only(plan)
     assert settings["normalization"] == planned.spec(run)["normalization"] == "imagenet"
     assert plan.find_doubts() == []
-    (doubt,) = make_plan(init="imagenet", normalization="data").find_doubts()
+    (doubt,) = list_texts(make_plan(init="imagenet", normalization="data").find_doubts())
     assert doubt.startswith("studies.s.normalization: data is not what the published weights of resnet18 were trained")
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from howmanygpus.config.findings import find_error
+
 if TYPE_CHECKING:
     # The script that starts a run reads no config. Its imports are part of the time that a run takes.
     import jsonschema
@@ -62,7 +64,7 @@ class Errors:
 
 
 def refuse(place: str, value, problem: str, remedy: str) -> ConfigError:
-    return ConfigError(f"{place}: {_show(value)} {problem}; {remedy}")
+    return ConfigError(str(find_error(place, _show(value), problem, remedy)))
 
 
 def _show(value) -> str:

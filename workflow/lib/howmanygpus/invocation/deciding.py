@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from howmanygpus.config.findings import Finding, find_error
 from howmanygpus.files import write_json_atomic
 from howmanygpus.invocation.passes import PassState, ask_for_another
 from howmanygpus.invocation.plans import leave_plans
@@ -170,12 +171,12 @@ def compute_pass_state(decisions: Mapping[str, Decision], numbers: Iterable[str]
     return PassState(frozenset([*asked, *numbers]), undecided)
 
 
-def refuse_overspending(plan: Plan, jobs: Iterable[Any]) -> list[str]:
-    """Return a message for each budget that has no room for runs that exist and would be done again.
+def refuse_overspending(plan: Plan, jobs: Iterable[Any]) -> list[Finding]:
+    """Return an error for each budget that has no room for runs that exist and would be done again.
 
     jobs: those of Snakemake that this call does.
     """
-    messages, training = [], [job for job in jobs if job.rule.name == "train"]
+    found, training = [], [job for job in jobs if job.rule.name == "train"]
     again = {job.wildcards_dict["run"] for job in training if Path(job.output[0]).exists()}
     for campaign in list_campaigns(plan):
         budget, own = campaign.rules.budget_device_h, {run.path for run in campaign.runs} & again
@@ -184,13 +185,11 @@ def refuse_overspending(plan: Plan, jobs: Iterable[Any]) -> list[str]:
         known, going = _gather(campaign), set(plan.decisions[campaign.study.name].go)
         need = sum(known.expect(run) or 0.0 for run in own | going)
         if known.used_device_h + RESERVE * need > budget:
-            messages.append(
-                f"{campaign.study.place}.budget_device_h: {budget:g} device-hours, {known.used_device_h:.3g} of them "
-                f"used, have no room for {len(own)} runs that exist and would be done again, which need about "
-                f"{need:.2g} and a reserve of a quarter; raise it, or keep the runs as they are with "
-                "--rerun-triggers mtime"
-            )
-    return messages
+            problem = f"device-hours, {known.used_device_h:.3g} of them used, have no room for {len(own)} runs that "
+            problem += f"exist and would be done again, which need about {need:.2g} and a reserve of a quarter"
+            remedy = "raise it, or keep the runs as they are with --rerun-triggers mtime"
+            found.append(find_error(f"{campaign.study.place}.budget_device_h", f"{budget:g}", problem, remedy))
+    return found
 
 
 def limit_runs(plan: Plan, decisions: dict[str, Decision]) -> dict[str, float]:

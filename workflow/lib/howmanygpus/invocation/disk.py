@@ -11,6 +11,7 @@ from pathlib import Path
 
 from howmanygpus.base.environment import resolve_cache
 from howmanygpus.config.errors import ConfigError
+from howmanygpus.config.findings import Finding, find_error
 from howmanygpus.paths import RUNS, STATE
 from howmanygpus.study.plan import Plan
 
@@ -55,26 +56,25 @@ def list_full_disks(folders: Iterable[Path]) -> list[str]:
     return messages
 
 
-def find_lack_of_space(plan: Plan) -> list[str]:
-    """Return a message for each data set that missing runs need and that does not fit on the disk of the results.
+def find_lack_of_space(plan: Plan) -> list[Finding]:
+    """Return each data set that missing runs need and that does not fit on the disk of the results.
 
     Existing data is left out, and so are files of compressed images, whose size is not known in advance.
     """
     results = Path("results").resolve()
     existing = next(folder for folder in (results, *results.parents) if folder.exists())
     free = left = shutil.disk_usage(existing).free
-    messages = []
+    found = []
     for folder, (name, num_bytes) in _list_missing_data(plan).items():
         left -= num_bytes
         if left < 0:
             beside = (
                 f", where {(left + num_bytes) / GIB:.2f} remain beside other data" if left + num_bytes < free else ""
             )
-            messages.append(
-                f"datasets.{name}: its images in {folder} take {num_bytes / GIB:.2f} GiB, and {existing} has "
-                f"{free / GIB:.2f} GiB free{beside}; use fewer or smaller images, or make room"
-            )
-    return messages
+            problem = f"its images in {folder} take {num_bytes / GIB:.2f} GiB, and {existing} has "
+            problem += f"{free / GIB:.2f} GiB free{beside}"
+            found.append(find_error(f"datasets.{name}", "", problem, "use fewer or smaller images, or make room"))
+    return found
 
 
 def _list_missing_data(plan: Plan) -> dict[str, tuple[str, int]]:

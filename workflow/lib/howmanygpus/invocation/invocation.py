@@ -15,6 +15,7 @@ from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 from howmanygpus.base.secrets import hide_everywhere
 from howmanygpus.base.version import VERSION
 from howmanygpus.config.errors import ConfigError
+from howmanygpus.config.findings import Finding, Severity
 from howmanygpus.invocation import (
     available,
     closing_message,
@@ -82,7 +83,7 @@ class Invocation:
         if self.place != Path():
             self._start = self._start.resolve()
         self._is_dry_run = workflow.output_settings.dryrun
-        self._shortages: list[str] = []
+        self._findings: list[Finding] = []
         self._progress = None if self._is_module else adopting.adopt(workflow, logger)
         self._failures = Failures(workflow, logger.error)
         self._fit_into_snakemake()
@@ -173,16 +174,18 @@ class Invocation:
         self.products = ProductRules(plan, lambda: available.builds_from_existing(workflow))
 
     def _warn(self) -> None:
-        plan = self.plan
-        self._shortages = plan.find_shortages() + find_misfits(plan) + find_lack_of_space(plan)
-        deployment = starting.warn_about_deployment(self._workflow.deployment_settings.deployment_method)
-        account, partition = (
-            starting.read_default(self._workflow, f"slurm_{what}") for what in ("account", "partition")
-        )
-        closed = find_closures(plan, account, partition)
-        doubts = [*deployment, *closed, *plan.find_excesses(), *plan.find_doubts(), *plan.list_remarks()]
-        for warning in [*doubts, *self._shortages]:
-            self._logger.warning(warning)
+        """Print all that planning found; its errors refuse the call when it starts, so that a dry run goes on."""
+        plan, workflow = self.plan, self._workflow
+        account, partition = (starting.read_default(workflow, f"slurm_{what}") for what in ("account", "partition"))
+        self._findings = [
+            *starting.warn_about_deployment(workflow.deployment_settings.deployment_method),
+            *find_closures(plan, account, partition),
+            *plan.find(),
+            *find_misfits(plan),
+            *find_lack_of_space(plan),
+        ]
+        for finding in self._findings:
+            self._logger.warning(str(finding))
 
     def _describe_untrained(self) -> str:
         """Return the last message of a call that has done its steps and trained nothing; otherwise empty."""
@@ -204,8 +207,9 @@ class Invocation:
         write_quietly(self._logger.handlers)
         if not self._is_module:
             self._logger.addFilter(self._failures)
-        if refused := starting.refuse_to_start(self.plan, workflow, self._shortages, warn):
-            raise WorkflowError("\n".join(refused))
+        errors = [finding for finding in self._findings if finding.severity == Severity.ERROR]
+        if refused := starting.refuse_to_start(self.plan, workflow, errors, warn):
+            raise WorkflowError("\n".join(map(str, refused)))
         try:
             fetch_first(workflow.dag.needrun_jobs(), self.machine.published_weights)
         except AcquisitionError as error:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from howmanygpus.base.environment import list_caches
+from howmanygpus.config.findings import Finding, find_error
 from howmanygpus.invocation.cluster import OF_DEVICES, find_misfits_without_devices
 from howmanygpus.invocation.deciding import refuse_overspending
 from howmanygpus.invocation.dry_run.summary import describe_gate
@@ -16,8 +17,8 @@ NAME = re.compile(r"[\w.,-]+")
 """A plain name of an account or of partitions."""
 
 
-def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Callable[[str], None]) -> list[str]:
-    """Return messages about everything that keeps a call from starting.
+def refuse_to_start(plan: Plan, workflow: Any, shortages: list[Finding], warn: Callable[[str], None]) -> list[Finding]:
+    """Return everything that keeps a call from starting.
 
     workflow: Snakemake's. shortages: what the plan lacks on this machine. warn: prints a message that stops nothing.
     """
@@ -29,7 +30,7 @@ def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Calla
     # `--touch` starts nothing, whatever the executor.
     if not workflow.touch and any(OF_DEVICES in job.rule.resources for job in jobs):
         for doubt in warn_about_executor(plan.machine, *executor):
-            warn(doubt)
+            warn(str(doubt))
     refused = refuse_executor(plan.machine, *executor) or refuse_arrays(workflow.executor_settings)
     refused = refused or shortages or refuse_overspending(plan, jobs)
     if not refused and plan.machine.submits and not workflow.local_exec:
@@ -54,57 +55,52 @@ def announce_gate(workflow: Any, say: Callable[[str], None]) -> None:
         say(expected)
 
 
-def refuse_executor(machine: Machine, executor: str, is_local: bool) -> list[str]:
-    """Return a message if an executor submits jobs that the machine file does not describe.
+def refuse_executor(machine: Machine, executor: str, is_local: bool) -> list[Finding]:
+    """Return an error if an executor submits jobs that the machine file does not describe.
 
     executor: its name in Snakemake. is_local: whether it starts jobs where Snakemake runs.
     """
     if is_local or (machine.submits and executor == machine.scheduler):
         return []
-    place = f"--executor: {executor} submits jobs"
+    problem, remedy = f"but {machine.path} has `scheduler: {machine.scheduler}`", "choose that executor"
     if machine.packed:
-        return [f"{place}, but with `packed: true` runs start in the job of this process; leave one of the two out"]
-    if machine.submits:
-        return [f"{place}, but {machine.path} has `scheduler: {machine.scheduler}`; choose that executor"]
-    return [
-        f"{place}, but the machine file in force, {machine.path}, has no `scheduler`, so they would request no device; "
-        "name the machine file of the cluster by `--config machine=FILE`, or put it as machine.yaml into the folder "
-        "whose path --profile gives"
-    ]
+        problem, remedy = "but with `packed: true` runs start in the job of this process", "leave one of the two out"
+    elif not machine.submits:
+        problem = f"but the machine file in force, {machine.path}, has no `scheduler`, so they would request no device"
+        remedy = "name the machine file of the cluster by `--config machine=FILE`, or put it as machine.yaml into "
+        remedy += "the folder whose path --profile gives"
+    return [find_error("--executor", executor, f"submits jobs, {problem}", remedy)]
 
 
-def refuse_arrays(settings: Any) -> list[str]:
-    """Return a message if jobs of a rule are to become one array of SLURM. settings: the executor's, None without any.
+def refuse_arrays(settings: Any) -> list[Finding]:
+    """Return an error if jobs of a rule are to become one array of SLURM. settings: the executor's, None without any.
 
     All jobs of an array have the request of the first one. The database gives its last job the number of the array, and
     a job of it that fails loses the results of the first one to snakemake-executor-plugin-slurm 2.8.0.
     """
     if not getattr(settings, "array_jobs", None):
         return []
-    return [
-        f"--slurm-array-jobs: {settings.array_jobs}: all jobs of an array get the devices, memory and time of its "
-        "first job, which runs do not share, and one that fails removes a result of another; leave the option out, "
-        "also in config.yaml of the profile"
-    ]
+    problem = "all jobs of an array get the devices, memory and time of its first job, which runs do not share, and "
+    problem += "one that fails removes a result of another"
+    remedy = "leave the option out, also in config.yaml of the profile"
+    return [find_error("--slurm-array-jobs", f"{settings.array_jobs}:", problem, remedy)]
 
 
-def warn_about_executor(machine: Machine, executor: str, is_local: bool) -> list[str]:
+def warn_about_executor(machine: Machine, executor: str, is_local: bool) -> list[Finding]:
     """Return a warning if runs start here although the machine file says that they are jobs of a scheduler."""
     if not (is_local and machine.submits):
         return []
-    return [
-        f"{machine.path}: scheduler: {machine.scheduler} makes each run a job, but the executor {executor} starts all "
-        f"jobs where Snakemake runs; choose the profile of the cluster or `--executor {machine.scheduler}`, or add "
-        "`--config packed=true` inside an allocation"
-    ]
+    problem = f"makes each run a job, but the executor {executor} starts all jobs where Snakemake runs"
+    remedy = f"choose the profile of the cluster or `--executor {machine.scheduler}`, or add `--config packed=true` "
+    remedy += "inside an allocation"
+    return [Finding(f"{machine.path}: scheduler", machine.scheduler, problem, remedy)]
 
 
-def warn_about_deployment(methods: Iterable[Any]) -> list[str]:
+def warn_about_deployment(methods: Iterable[Any]) -> list[Finding]:
     """Return a warning if Snakemake is to deploy software, which no rule names. methods: Snakemake's of --sdm."""
     if not (names := " ".join(sorted(map(str, methods)))):
         return []
-    return [
-        f"--software-deployment-method: {names} has no effect, because no rule names a conda environment, a container "
-        "or modules; leave it out, and name interpreters of your own under `environments` of the machine file "
-        "(docs/environments.md)"
-    ]
+    problem = "has no effect, because no rule names a conda environment, a container or modules"
+    remedy = "leave it out, and name interpreters of your own under `environments` of the machine file "
+    remedy += "(docs/environments.md)"
+    return [Finding("--software-deployment-method", names, problem, remedy)]

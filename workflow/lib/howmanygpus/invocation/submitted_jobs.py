@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from howmanygpus.config.findings import Finding, find_error
 from howmanygpus.files import write_json_atomic
 from howmanygpus.invocation.modules import find_own_name
 from howmanygpus.paths import STATE
@@ -43,8 +44,8 @@ class SubmittedJob:
     seconds: float | None = None
 
 
-def find_older_jobs(warn: Callable[[str], None]) -> list[str]:
-    """Note the jobs of killed calls. Return a message if SLURM does not tell them, because they would be done twice.
+def find_older_jobs(warn: Callable[[str], None]) -> list[Finding]:
+    """Note the jobs of killed calls. Return an error if SLURM does not tell them, because they would be done twice.
 
     warn: prints how many of them go on. Call it before this call announces itself.
     """
@@ -53,10 +54,8 @@ def find_older_jobs(warn: Callable[[str], None]) -> list[str]:
     try:
         queue = list_queue("all")
     except SlurmError as error:
-        return [
-            f"{error}, and a call in this folder was killed whose jobs may go on: their work would be "
-            "done twice. Give the call again when `squeue --me` answers."
-        ]
+        problem = f"{error}, and a call in this folder was killed whose jobs may go on: their work would be done twice."
+        return [find_error("", "", f"{problem} Give the call again when `squeue --me` answers.", "")]
     for job in queue:
         if job.name.endswith(names) and (job.is_alive or job.state == "COMPLETED"):
             OLDER[job.id] = job.state

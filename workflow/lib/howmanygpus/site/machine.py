@@ -12,6 +12,7 @@ from typing import Protocol
 from howmanygpus.clone import choose_file
 from howmanygpus.config.errors import ConfigError, check_schema, refuse, suggest
 from howmanygpus.config.files import expand_path, read_yaml
+from howmanygpus.config.findings import Finding
 from howmanygpus.config.schema import fill_defaults, read_schema
 from howmanygpus.measure.host.limits import count_cores_in_quota
 from howmanygpus.registry import FRAMEWORKS
@@ -66,10 +67,10 @@ class Device:
 
 @dataclass(frozen=True)
 class Excess:
-    """The number of devices that this machine has, and a message if the machine file names more."""
+    """The number of devices that this machine has, and the finding that the machine file names more."""
 
     present: int
-    message: str
+    finding: Finding
 
 
 PRICING = ("billed", "price_per_hour", "currency")
@@ -291,11 +292,10 @@ def _find_excesses(declared: dict[str, dict], path: Path) -> dict[str, Excess]:
         present = _detect_machine(kind, options | {"devices_per_node": None})["devices_per_node"]
         if count > present:
             cores = f", with {options['cores_per_device'] or 1} of its {count_cores()} cores each"
-            excesses[name] = Excess(
-                present,
-                f"{path}: devices.{name}.devices_per_node: {count} exceeds the {present} that this machine has"
-                f"{cores if kind == 'cpu' else ''}; lower it, leave it out, or describe a cluster (`scheduler: slurm`)",
-            )
+            problem = f"exceeds the {present} that this machine has{cores if kind == 'cpu' else ''}"
+            remedy = "lower it, leave it out, or describe a cluster (`scheduler: slurm`)"
+            finding = Finding(f"{path}: devices.{name}.devices_per_node", count, problem, remedy)
+            excesses[name] = Excess(present, finding)
     return excesses
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 
+from howmanygpus.config.findings import find_error
 from howmanygpus.site import slurm
 
 PLAIN_FEATURES = re.compile(r"[\w.-]+(?:[&,][\w.-]+)*")
@@ -83,7 +84,7 @@ def explain_closure(partition: slurm.Partition, user: User, account: str | None 
 
 
 class PartitionError(ValueError):
-    """The cluster has no such partition. The message lists those that it has."""
+    """The cluster has no such partition. Its argument is the finding, without the place of the name."""
 
 
 def ask_for_offer(options: dict) -> Offer | None:
@@ -100,7 +101,8 @@ def ask_for_offer(options: dict) -> Offer | None:
     else:
         known = {partition.name: partition for partition in partitions}
         if unknown := [name for name in options["partition"].split(",") if name not in known]:
-            raise PartitionError(f"{unknown[0]!r} is no partition of this cluster; choose from {', '.join(known)}")
+            problem, remedy = "is no partition of this cluster", f"choose from {', '.join(known)}"
+            raise PartitionError(find_error("", repr(unknown[0]), problem, remedy))
         chosen = [known[name] for name in options["partition"].split(",")]
     offers = [_describe_partition(partition, described, options) for partition in chosen]
     return min(offers, key=lambda offer: offer.longest_job_min, default=None)

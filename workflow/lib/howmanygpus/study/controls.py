@@ -17,11 +17,9 @@ rate that is meant for all devices does not make its loss infinite.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from howmanygpus.config.errors import refuse
 from howmanygpus.measure.spec import RANDOM_INPUTS, RESIDENT
 from howmanygpus.registry import explain_kept_exchange
 from howmanygpus.settings import BY_FRAMEWORK
-from howmanygpus.study.adaptive.keys import CHOOSING, is_adaptive
 from howmanygpus.study.config.learning import resolve_optimizer
 from howmanygpus.study.loaders import SHARED
 from howmanygpus.study.runs import Run
@@ -34,21 +32,14 @@ WINDOWS = 5
 """Measured windows of a control that is shorter than the run that it repeats."""
 
 
-def check_controls(study: Study) -> None:
-    """Raise ConfigError if a study cannot have controls."""
-    if not study.config["diagnose"]:
-        return
-    for name in NAMES:
-        if f"{PREFIX}{name}" in study.variants:
-            raise refuse(f"{study.place}.variants", f"{PREFIX}{name}", "is the name of a control", "rename the variant")
-    if is_adaptive(study.config):
-        rule = next((key for key in CHOOSING if study.config[key] is not None), "repeats: auto")
-        problem = f"adds runs at the ends of each curve, and {rule} decides where a curve ends while it is measured"
-        raise refuse(f"{study.place}.diagnose", True, problem, f"make a study without {rule} for it")
+def add_controls(study: Study) -> Study:
+    """Return a study with its controls behind its own runs, in the order of these."""
+    controls = _plan_controls(study)
+    named = {run.path: control for run, control in controls.items()}
+    return replace(study, runs=[*study.runs, *controls], controls=named)
 
 
-def plan_controls(study: Study) -> dict[Run, Control]:
-    """Return the controls of a study whose own runs are planned, in the order of these runs."""
+def _plan_controls(study: Study) -> dict[Run, Control]:
     if not study.config["diagnose"]:
         return {}
     first, settings = next(iter(study.variants.items()))

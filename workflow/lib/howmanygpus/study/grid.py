@@ -7,8 +7,9 @@ them, or on the numbers of nodes of the key `num_nodes`.
 
 import itertools
 import math
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from howmanygpus.config.errors import ConfigError, refuse
 from howmanygpus.measure.spec import RANDOM_INPUTS
@@ -18,18 +19,18 @@ from howmanygpus.study.largest.sizes import MAX, UNRESOLVED, list_numbers
 from howmanygpus.study.runs import Run
 from howmanygpus.study.study import Study
 
+AnyStudy = TypeVar("AnyStudy", bound=Study)
 MAX_RUNS = 100_000
 """A larger number of runs is considered a mistake in the lists of a study."""
 
 
-def expand(study: Study, explain: Callable[..., str]) -> list[Run]:
-    """Return the runs of a study, those that are not supported with their reason.
+def expand(study: AnyStudy) -> AnyStudy:
+    """Return a study with its runs, those that are not supported with their reason.
 
-    explain: returns why a combination is not supported, given the study, its device, its layout (devices, nodes),
-    framework, precision, input and settings; empty if it is. Raises ConfigError for too many runs and for rules of
-    `exclude` that match none.
+    Raises ConfigError for too many runs and for rules of `exclude` that match none.
     """
-    config, machine, runs = study.config, study.machine, []
+    config, machine = study.config, study.machine
+    runs: list[Run] = []
     devices = resolve_devices(study.place, config["devices"], machine)
     axes = [config["frameworks"], [*study.variants, *study.unfair], config["inputs"], config["precision"], devices]
     axes += [list_batches(study), config["num_nodes"] or [None]]
@@ -44,12 +45,13 @@ def expand(study: Study, explain: Callable[..., str]) -> list[Run]:
         nodes = choose_nodes(known, num_gpus, wanted)
         layout = (num_gpus, nodes or known.num_nodes(num_gpus))
         reason = explain_misplacement(known, num_gpus, wanted) or explain_parts(known, layout, settings)
-        reason = reason or explain(study, known, layout, framework, precision, source, settings)
+        reason = reason or study.explain_unsupported(known, layout, framework, precision, source, settings)
         cell = (framework, variant, source, precision, device, num_gpus, size, repeat)
         runs.append(Run(study.name, *cell, nodes, reason))
     # One device is on one node for each number of nodes.
     runs = list(dict.fromkeys(runs)) if config["num_nodes"] else runs
-    return exclude_runs(study.place, config["exclude"], filter_out(study.lacking, runs), machine)
+    runs = exclude_runs(study.place, config["exclude"], filter_out(study.lacking, runs), machine)
+    return replace(study, runs=runs)
 
 
 def list_batches(study: Study) -> list[tuple[int, int]]:
@@ -90,43 +92,22 @@ def exclude_runs(place: str, rules: list[dict], runs: list[Run], machine: Machin
     return runs
 
 
-def check_layouts(study: Study) -> None:
-    """Raise ConfigError for a number of devices that does not spread evenly over the fewest nodes that hold it.
+def resolve_counts(place: str, config: dict, machine: Machine) -> tuple[list[int], list[dict]]:
+    """Return the device counts, also for `auto`, and rules that exclude the counts that a device lacks.
 
-    A study with the key `num_nodes` has the reason in the table of its runs instead.
-    """
-    layouts = set() if study.config["num_nodes"] else {(run.device, run.num_gpus) for run in study.runs}
-    for name, num_gpus in sorted(layouts):
-        device = study.machine.device(name)
-        if device.max_nodes >= device.num_nodes(num_gpus) and num_gpus % device.num_nodes(num_gpus):
-            raise refuse(
-                f"{study.place}.num_gpus",
-                num_gpus,
-                f"does not spread evenly over {device.num_nodes(num_gpus)} nodes of {name} devices",
-                f"choose {' or '.join(map(str, device.compute_nearest_counts(num_gpus)))}",
-            )
-
-
-def resolve_counts(place: str, config: dict, machine: Machine) -> list[dict]:
-    """Put the device counts in place of `auto`, and return rules that exclude the counts that a device lacks.
-
-    place: of the study in the config. config: complete; it is changed. Raises ConfigError with `scaling: both`.
+    place: of the study in the config. config: complete. Raises ConfigError with `scaling: both`.
     """
     if config["num_gpus"] != AUTO:
-        return []
+        return config["num_gpus"], []
     if config["scaling"] == "both":
         remedy = "make one study of weak scaling and one of strong scaling, or list the counts"
         raise refuse(f"{place}.num_gpus", AUTO, "can be other counts for weak than for strong scaling", remedy)
     names = resolve_devices(place, config["devices"], machine)
     # A device that the machine lacks is named as a shortage by the plan.
     counts = {name: list_counts(machine.device(name), machine.count(name), config) or [1] for name in names}
-    config["num_gpus"] = sorted(set().union(*counts.values()))
-    return [
-        {"device": name, "num_gpus": count}
-        for name in names
-        for count in config["num_gpus"]
-        if count not in counts[name]
-    ]
+    found = sorted(set().union(*counts.values()))
+    lacking = [{"device": name, "num_gpus": count} for name in names for count in found if count not in counts[name]]
+    return found, lacking
 
 
 def filter_out(lacking: list[dict], runs: list[Run]) -> list[Run]:
@@ -156,12 +137,6 @@ def list_counts(device: Device, most: int, config: dict) -> list[int]:
 
 def _round_down(device: Device, count: int) -> int:
     return next(fewer for fewer in range(count, 0, -1) if fewer % device.num_nodes(fewer) == 0)
-
-
-def normalize_num_nodes(config: dict) -> None:
-    """Turn `num_nodes` into a list if it is one number. config: complete; it is changed."""
-    if isinstance(config["num_nodes"], int):
-        config["num_nodes"] = [config["num_nodes"]]
 
 
 def choose_nodes(device: Device, num_gpus: int, wanted: int | None) -> int | None:

@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 
 from howmanygpus.config.errors import check_schema
+from howmanygpus.config.findings import Finding, find_error
 from howmanygpus.config.schema import fill_defaults, read_schema
 from howmanygpus.prepare.checks.remarks import read_remarks
 from howmanygpus.site.machine import Machine
 from howmanygpus.study.adaptive.configurations import Decision
 from howmanygpus.study.adaptive.keys import PROBE, split_probes
-from howmanygpus.study.check_initial_weights import warn_about_normalization
-from howmanygpus.study.checks import warn_about_study
+from howmanygpus.study.checks.doubts import find_doubts
 from howmanygpus.study.config.datasets import expand_paths
 from howmanygpus.study.config.models import split_models
 from howmanygpus.study.gate_cells import ParityCell, ParityGroup, describe_planned, group_cells
@@ -250,16 +250,20 @@ class Plan:
             for name, found in self._descriptions.items()
         ]
 
-    def list_remarks(self) -> list[str]:
+    def find(self) -> list[Finding]:
+        """Return all that the plan finds by itself, what the machine lacks last."""
+        return [*self.find_excesses(), *self.find_doubts(), *self.list_remarks(), *self.find_shortages()]
+
+    def list_remarks(self) -> list[Finding]:
         """Return remarks of planning and of preparing data sets that stop nothing."""
         return [
-            f"datasets.{name}: {remark}"
+            Finding(f"datasets.{name}", "", remark)
             for name, description in self._descriptions.items()
             for remark in dict.fromkeys([*description.remarks, *read_remarks(Path(PREPARED, name, "arrays"))])
         ]
 
-    def find_shortages(self) -> list[str]:
-        """Return a message for each number of devices that a study requests and the machine lacks."""
+    def find_shortages(self) -> list[Finding]:
+        """Return each number of devices that a study requests and the machine lacks."""
         shortages = []
         for study in self.studies.values():
             runs = [run for run in study.runs if not self.is_left_out(run)]
@@ -267,46 +271,40 @@ class Plan:
                 wanted = max(run.num_gpus for run in runs if run.device == device)
                 available = self.machine.count(device)
                 if not available:
-                    shortages.append(
-                        f"{study.place}.devices: {device!r} cannot be used ({self.machine.path}): "
-                        f"{self.machine.explain_absence(device)}; choose another device or another profile"
-                    )
+                    problem = f"cannot be used ({self.machine.path}): {self.machine.explain_absence(device)}"
+                    remedy = "choose another device or another profile"
+                    shortages.append(find_error(f"{study.place}.devices", repr(device), problem, remedy))
                 elif wanted > available:
                     devices = f"{device} device{'s' * (available > 1)}"
-                    shortages.append(
-                        f"{study.place}.num_gpus: {wanted} exceeds the {available} {devices} of this machine "
-                        f"({self.machine.path}); lower it or choose another profile"
-                    )
+                    problem = f"exceeds the {available} {devices} of this machine ({self.machine.path})"
+                    remedy = "lower it or choose another profile"
+                    shortages.append(find_error(f"{study.place}.num_gpus", wanted, problem, remedy))
                 shortages += self._find_lack_of_nodes(study, [run for run in runs if run.device == device])
         # The studies of a list of models have the same shortages, at the same place.
         return list(dict.fromkeys(shortages))
 
-    def _find_lack_of_nodes(self, study: Study, runs: list[Run]) -> list[str]:
-        """Return a message if a study asks for more nodes than the machine has. runs: its runs on one device."""
+    def _find_lack_of_nodes(self, study: Study, runs: list[Run]) -> list[Finding]:
+        """Return an error if a study asks for more nodes than the machine has. runs: its runs on one device."""
         device, wanted = self.machine.device(runs[0].device), max(map(self.machine.count_nodes, runs))
         if not (study.config["num_nodes"] and device.count) or wanted <= device.max_nodes:
             return []
-        where = f"{study.place}.num_nodes: {wanted} exceeds"
-        if not self.machine.is_cluster:
+        if self.machine.is_cluster:
+            problem = f"exceeds the {device.max_nodes} of {self.machine.path}: devices.{runs[0].device}.max_nodes"
+            remedy = "lower it, or raise max_nodes if the cluster has them"
+        else:
+            problem = f"exceeds the one node of this machine ({self.machine.path})"
             remedy = "write 1, leave it out, or choose the profile of a cluster"
-            return [f"{where} the one node of this machine ({self.machine.path}); {remedy}"]
-        limit = f"{self.machine.path}: devices.{runs[0].device}.max_nodes"
-        return [f"{where} the {device.max_nodes} of {limit}; lower it, or raise max_nodes if the cluster has them"]
+        return [find_error(f"{study.place}.num_nodes", wanted, problem, remedy)]
 
-    def find_doubts(self) -> list[str]:
-        """Return a message for each value that is possible, but probably a mistake.
+    def find_doubts(self) -> list[Finding]:
+        """Return each value that is possible, but probably a mistake.
 
         Probes have none, because they are meant to be shorter than their learning-rate schedules.
         """
         trained = [study for study in self.studies.values() if study.name not in self.probes.values()]
-        doubts = (
-            doubt_program(study)
-            if isinstance(study, ProgramStudy)
-            else [*warn_about_study(study), *warn_about_normalization(study)]
-            for study in trained
-        )
+        doubts = (doubt_program(study) if isinstance(study, ProgramStudy) else find_doubts(study) for study in trained)
         return list(dict.fromkeys(itertools.chain.from_iterable(doubts)))
 
-    def find_excesses(self) -> list[str]:
-        """Return a message for each used device whose number in the machine file exceeds that of this machine."""
-        return [self.machine.excesses[device].message for device in self.devices if device in self.machine.excesses]
+    def find_excesses(self) -> list[Finding]:
+        """Return each used device whose number in the machine file exceeds that of this machine."""
+        return [self.machine.excesses[device].finding for device in self.devices if device in self.machine.excesses]

@@ -1,6 +1,6 @@
 """A study of the config as data, and what follows from it for each of its planned runs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -8,7 +8,7 @@ from howmanygpus.config.schema import drop_defaults, study_defaults
 from howmanygpus.gate.task_forms import Variation, name_form
 from howmanygpus.measure.spec import RANDOM_INPUTS, SYNTHETIC
 from howmanygpus.prepare.sources import Description
-from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.registry import FRAMEWORKS, explain_unsupported
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.adaptive.keys import drop_rules
 from howmanygpus.study.batches import accumulate_batches, compute_curves
@@ -19,7 +19,7 @@ from howmanygpus.study.gate_cells import ParityCell, TrainingPath, select_more_s
 from howmanygpus.study.initial_weights import InitialWeights
 from howmanygpus.study.largest.largest import Largest, get_series
 from howmanygpus.study.largest.sizes import UNRESOLVED, list_numbers
-from howmanygpus.study.loaders import SHARED
+from howmanygpus.study.loaders import SHARED, explain_missing_loader
 from howmanygpus.study.networks import name_network
 from howmanygpus.study.own.folder import ModelFolder
 from howmanygpus.study.own.model import OwnModel
@@ -43,9 +43,9 @@ class Control:
     settings: dict
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Study:
-    """One study: its complete configuration and its runs.
+    """One study: its complete configuration, and its runs once they are planned. Each step of planning returns another.
 
     place: where the config gives it. config: with every default filled in. variants: the training settings of each.
     unfair: those of each unfair protocol with runs of its own, by framework. lacking: rules that exclude device counts
@@ -77,6 +77,21 @@ class Study:
     @property
     def defaults(self) -> dict:
         return study_defaults()
+
+    def explain_unsupported(
+        self, device: Device, layout: tuple[int, int], framework: str, precision: str, source: str, settings: dict
+    ) -> str:
+        """Return why a combination is not supported; empty if it is.
+
+        layout: the numbers of devices and nodes. source: the input. settings: the complete training settings.
+        """
+        own_model = self.own_model
+        if FRAMEWORKS[framework].environments.get(device.kind) in self.machine.environments:
+            # For which GPUs a site's own build is, only the framework itself can say.
+            device = replace(device, compute_capability=None)
+        reason = own_model.explain_unsupported(framework, precision) if isinstance(own_model, OwnModel) else ""
+        reason = reason or explain_unsupported(framework, device, precision, layout, settings)
+        return reason or explain_missing_loader(framework, source, settings)
 
     def settings_of(self, run: Run) -> dict:
         """Return the complete training settings of a run."""

@@ -12,6 +12,7 @@ from typing import Any
 from snakemake.settings.enums import Quietness
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from howmanygpus.config.findings import Finding
 from howmanygpus.invocation.cluster import find_misfits_without_devices
 from howmanygpus.invocation.dry_run.summary import Summary
 from howmanygpus.study.plan import Plan
@@ -47,9 +48,9 @@ class SummaryFilter:
         asked, cores = workflow.dag_settings, workflow.resource_settings.cores or 1
         is_forced = bool(asked.forceall or asked.forcetargets or asked.forcerun)
         summary = Summary(self._plan, workflow.dag, workflow.persistence, cores, is_forced).write()
-        return "\n".join([*self._find_misfits(), summary])
+        return "\n".join([*map(str, self._find_misfits()), summary])
 
-    def _find_misfits(self) -> list[str]:
+    def _find_misfits(self) -> list[Finding]:
         if not self._plan.machine.submits:
             return []
         return find_misfits_without_devices(self._workflow.dag.needrun_jobs())

@@ -4,7 +4,7 @@ Variants are the complete training settings of each variant, and given is what t
 """
 
 from howmanygpus.config.errors import refuse
-from howmanygpus.study.config.checks import locate
+from howmanygpus.study.config.places import locate
 
 RESIZED = "random_resized_crop"
 CROPS = ("crop", RESIZED)

@@ -5,6 +5,7 @@ In all functions, variants are the complete training settings of each variant, a
 """
 
 from howmanygpus.config.errors import refuse, suggest
+from howmanygpus.config.findings import Finding
 from howmanygpus.settings import BY_FRAMEWORK
 
 
@@ -49,7 +50,7 @@ def _check_steps(locate, optimizer: dict, is_inherited: bool) -> None:
 
 def warn_about_learning(
     place: str, frameworks: list[str], variants: dict, given: dict, steps_per_epoch: int
-) -> list[str]:
+) -> list[Finding]:
     """Return a warning for each variant whose runs end before the warm-up, or before a step of the schedule.
 
     steps_per_epoch: for the largest global batch, with which a number of steps is the largest number of epochs.
@@ -61,13 +62,12 @@ def warn_about_learning(
         optimizers = [resolve_optimizer(settings["optimizer"], framework) for framework in frameworks]
         warmup, steps = max(one["lr_warmup_epochs"] for one in optimizers), settings["optimizer"]["lr_step_epochs"]
         if warmup > length:
-            doubts.append(
-                f"{where}.optimizer.lr_warmup_epochs: {warmup} are more than the {length:g} epochs of a run of variant "
-                f"{variant}, whose learning rate never reaches its scaled value; lower it or train longer"
-            )
+            problem = f"are more than the {length:g} epochs of a run of variant {variant}"
+            problem += ", whose learning rate never reaches its scaled value"
+            place_of_key = f"{where}.optimizer.lr_warmup_epochs"
+            doubts.append(Finding(place_of_key, warmup, problem, "lower it or train longer"))
         if settings["optimizer"]["lr_schedule"] == "step" and steps[-1] >= length:
-            doubts.append(
-                f"{where}.optimizer.lr_step_epochs: {steps[-1]} is not reached in the {length:g} epochs of a run of "
-                f"variant {variant}; leave it out or train longer"
-            )
+            problem = f"is not reached in the {length:g} epochs of a run of variant {variant}"
+            place_of_key = f"{where}.optimizer.lr_step_epochs"
+            doubts.append(Finding(place_of_key, steps[-1], problem, "leave it out or train longer"))
     return doubts

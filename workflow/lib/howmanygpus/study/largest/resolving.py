@@ -11,10 +11,8 @@ from howmanygpus.study.runs import Run
 from howmanygpus.study.study import Study
 
 
-def normalize_max(place: str, config: dict) -> None:
-    """Turn a lone `max` into a list. config: a complete study. Raises ConfigError for keys that `max` excludes."""
-    if config["per_device_batch_size"] == MAX:
-        config["per_device_batch_size"] = [MAX]
+def check_max(place: str, config: dict) -> None:
+    """Raise ConfigError for keys that `max` excludes."""
     if MAX in config["per_device_batch_size"] and config["scaling"] == "both":
         problem = "needs curves that share no runs"
         remedy = "make one study of weak scaling and one of strong scaling"
@@ -28,22 +26,23 @@ def refuse_max(place: str, config: dict) -> None:
         raise refuse(f"{place}.per_device_batch_size", MAX, problem, "list numbers, or train one of our networks")
 
 
-def resolve_max(study: Study, find: Find) -> tuple[Largest, list[Run]]:
-    """Return the resolved values of a study, and all its runs with them.
+def resolve_max(study: Study, find: Find) -> Study:
+    """Return a study with the resolved values in all its runs.
 
     study: its runs with `max` have the batch size UNRESOLVED; excluded ones are left out. A size that the study also
     lists makes no second run. Runs without a number are unsupported, with the reason.
     """
+    if MAX not in study.config["per_device_batch_size"]:
+        return study
     asked = [run for run in study.runs if run.per_device_batch_size == UNRESOLVED]
     samples: dict[Series, Run] = {}
     for run in sorted(asked, key=lambda run: run.num_gpus):
         if not run.unsupported:
             samples.setdefault(get_series(run), run)
     bound = compute_data_bound(study.description.num_train, study.config, list(study.variants.values()))
-    largest = Largest(study.config, bound, frozenset(map(get_series, asked)), samples)
-    for series, run in samples.items():
-        largest.searches[series] = search = _make_search(study, run, bound)
-        largest.sizes[series] = choose_size(find(search.record), bound, study.config)
+    searches = {series: _make_search(study, run, bound) for series, run in samples.items()}
+    sizes = {series: choose_size(find(search.record), bound, study.config) for series, search in searches.items()}
+    largest = Largest(study.config, bound, frozenset(map(get_series, asked)), samples, searches, sizes)
     listed = {run.path for run in study.runs}
     resolved = []
     for run in study.runs:
@@ -51,7 +50,7 @@ def resolve_max(study: Study, find: Find) -> tuple[Largest, list[Run]]:
             resolved.append(run)
         elif (numbered := _give_number(study, largest, run)).path not in listed:
             resolved.append(numbered)
-    return largest, resolved
+    return replace(study, largest=largest, runs=resolved)
 
 
 def _give_number(study: Study, largest: Largest, run: Run) -> Run:

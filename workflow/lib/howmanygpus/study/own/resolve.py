@@ -1,6 +1,7 @@
 """Takes the user's own model of a study, whether it is one file or a folder."""
 
 from pathlib import Path
+from typing import Any
 
 from howmanygpus.config.errors import refuse
 from howmanygpus.config.files import expand_path
@@ -11,10 +12,13 @@ from howmanygpus.study.own.folder import ModelFolder, read_folder, read_model_fo
 from howmanygpus.study.own.model import OwnModel, check_frameworks, is_own, read_own_model
 
 
-def resolve_own_model(place: str, place_of_options: str, config: dict) -> OwnModel | ModelFolder | None:
-    """Return the user's model if the study's `model` is a path, which its name then replaces. Raises ConfigError.
+def resolve_own_model(
+    place: str, place_of_options: str, config: dict
+) -> tuple[OwnModel | ModelFolder | None, dict[str, Any]]:
+    """Return the user's model if the study's `model` is a path, and the keys that it replaces. Raises ConfigError.
 
-    The options of a folder become those of all its OPTIONS, so that its functions need no defaults.
+    Its name replaces the path. The options of a folder become those of all its OPTIONS, so that its functions need no
+    defaults.
     """
     given, family, options = config["model"], config["model_family"], config["model_options"]
     known = [name for name in config["frameworks"] if name in FRAMEWORKS]
@@ -23,18 +27,16 @@ def resolve_own_model(place: str, place_of_options: str, config: dict) -> OwnMod
         what = "the folder is for several families" if is_folder else f"the model {given} is no file of yours"
         raise refuse(f"{place}.model_family", family, f"is given, but {what}", "leave the key out")
     if not is_own(given):
-        return None
+        return None, {}
     if is_folder:
         folder = read_model_folder(place, given, list_models(), known)
         families = list(dict.fromkeys(FRAMEWORKS[name].family for name in ("pytorch_ddp", *known)))
         rules = read_folder(place, given, folder, families)
-        config |= {"model": folder.name}
-        config["model_options"] = fill_options(rules, choose_options(place_of_options, folder.name, options))
-        return folder
+        filled = fill_options(rules, choose_options(place_of_options, folder.name, options))
+        return folder, {"model": folder.name, "model_options": filled}
     model = read_own_model(place, place_of_options, given, family, options, list_models())
     check_frameworks(place, model, known)
-    config["model"] = model.name
-    return model
+    return model, {"model": model.name}
 
 
 def check_names(models: list[tuple[str, OwnModel | ModelFolder]]) -> None:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from howmanygpus.config.errors import ConfigError, refuse, suggest
+from howmanygpus.config.findings import Finding
 from howmanygpus.measure.program.command import PLACEHOLDERS, CommandError, parse_placeholders
 from howmanygpus.measure.program.reports import NUMBER_FORM, PER_CENT, PLAIN_GROUPS
 from howmanygpus.registry import FRAMEWORKS
@@ -175,46 +176,47 @@ def find_groups(text: str) -> set[str]:
         return set()
 
 
-def warn_about_files(place: str, program: dict, files: dict[str, str]) -> list[str]:
+def warn_about_files(place: str, program: dict, files: dict[str, str]) -> list[Finding]:
     """Return a warning for each file in the command whose change would rerun nothing."""
     known = {os.path.realpath(path) for path in files}
     words = dict.fromkeys(word for word in shlex.split(program["command"], comments=True) if "{" not in word)
     own = [word for word in words if Path(word).suffix in SCRIPTS and Path(word).is_file()]
     return [
-        f"{place}.files: {word} is in the command and not here, so that its change reruns nothing; add it"
+        Finding(f"{place}.files", word, "is in the command and not here, so that its change reruns nothing", "add it")
         for word in own
         if os.path.realpath(word) not in known
     ]
 
 
-def warn_about_programs(place: str, program: dict) -> list[str]:
+def warn_about_programs(place: str, program: dict) -> list[Finding]:
     """Return a warning for each program and script that the command starts anywhere, and that does not exist.
 
     What a container or an environment has is not known; a name that is nearly that of a usual program is a doubt.
     """
-    doubts = []
+    where, doubts = f"{place}.command", []
     for started in list_started(program["command"], Path()):
         name, script = started.program, started.script
         near = difflib.get_close_matches(name, USUAL, n=1, cutoff=LIKENESS)
         is_misspelt = near and name not in USUAL and not _is_found(name, program)
         if name and (is_misspelt or _is_missing(started, program)):
-            hint = f"; did you mean {near[0]}?" if near else "; correct it"
-            doubts.append(f"{place}.command: {name} is no program that can be executed here{hint}")
+            remedy = f"did you mean {near[0]}?" if near else "correct it"
+            doubts.append(Finding(where, name, "is no program that can be executed here", remedy))
         path = started.find(script) if script and not program["container"] else None
         if path is not None and not path.exists():
-            where = (Path.cwd() / (started.folder or "")).resolve()
-            doubts.append(f"{place}.command: {script} does not exist, seen from {where}; correct the path")
+            folder = (Path.cwd() / (started.folder or "")).resolve()
+            doubts.append(Finding(where, script, f"does not exist, seen from {folder}", "correct the path"))
     return list(dict.fromkeys(doubts))
 
 
-def warn_about_report(place: str, program: dict, metric: str) -> list[str]:
+def warn_about_report(place: str, program: dict, metric: str) -> list[Finding]:
     """Return a warning if regular expressions have metrics, but not the one by which the study is judged."""
     groups = {group for text in program["report"] or () for group in find_groups(text)}
     others = sorted(name.removesuffix(PER_CENT) for name in groups - set(PLAIN_GROUPS))
     if not others or metric in others:
         return []
     problem = f"has the group {' and '.join(others)} and not {metric}, the study's quality.metric"
-    return [f"{place}.report: {problem}, so that runs have no quality; rename the group or set quality.metric"]
+    problem += ", so that runs have no quality"
+    return [Finding(f"{place}.report", "", problem, "rename the group or set quality.metric")]
 
 
 NUMBERS = {"loss": ("0.25", "-0.12", "2.0e-05", "nan", "inf")}
@@ -226,17 +228,16 @@ STARTS_PROCESSES = re.compile(
 """Launchers that start a process for each device."""
 
 
-def warn_about_numbers(place: str, program: dict) -> list[str]:
+def warn_about_numbers(place: str, program: dict) -> list[Finding]:
     """Return a warning for each group that does not take all forms of numbers that programs print."""
     doubts = []
     for position, text in enumerate(program["report"] or ()):
         for name in sorted(find_groups(text) - {"step", "samples", "epoch"}):
             forms, own = NUMBERS.get(name, METRICS), extract_group(text, name)
             if own and (missed := [form for form in forms if not re.fullmatch(own, form)]):
-                remedy = f"write (?P<{name}>{NUMBER_FORM})"
-                doubts.append(
-                    f"{place}.report[{position}]: the group {name} does not take {', '.join(missed)}; {remedy}"
-                )
+                problem = f"the group {name} does not take {', '.join(missed)}"
+                where, remedy = f"{place}.report[{position}]", f"write (?P<{name}>{NUMBER_FORM})"
+                doubts.append(Finding(where, "", problem, remedy))
     return doubts
 
 
@@ -249,21 +250,20 @@ def extract_group(text: str, name: str) -> str:
     return ""
 
 
-def warn_about_launcher(place: str, program: dict) -> list[str]:
+def warn_about_launcher(place: str, program: dict) -> list[Finding]:
     """Return a message if each of several processes would start as many of its own."""
     found = STARTS_PROCESSES.search(program["command"])
     if not found or program["start"] not in ("per_device", "mpirun"):
         return []
     problem = f"with start: {program['start']}, each process starts {found[0]}, which starts processes of its own"
-    return [f"{place}.command: {problem}; write start: once or per_node, or leave {found[0]} out"]
+    return [Finding(f"{place}.command", "", problem, f"write start: once or per_node, or leave {found[0]} out")]
 
 
-def warn_about_ranks(place: str, program: dict, num_nodes: int) -> list[str]:
+def warn_about_ranks(place: str, program: dict, num_nodes: int) -> list[Finding]:
     """Return a message if torchrun chooses the node of its rank 0, because only the first node's reports are read."""
     if num_nodes == 1 or "c10d" not in program["command"]:
         return []
-    return [
-        f"{place}.command: with --rdzv-backend c10d, torchrun may put rank 0 on another node than the first one, and "
-        "nothing that it reports there is read; write `--node-rank $NODE_RANK --master-addr $MASTER_ADDR "
-        "--master-port $MASTER_PORT` instead (docs/program.md)"
-    ]
+    problem = "with --rdzv-backend c10d, torchrun may put rank 0 on another node than the first one"
+    problem += ", and nothing that it reports there is read"
+    options = "--node-rank $NODE_RANK --master-addr $MASTER_ADDR --master-port $MASTER_PORT"
+    return [Finding(f"{place}.command", "", problem, f"write `{options}` instead (docs/program.md)")]

@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from howmanygpus.config.errors import Errors, refuse
-from howmanygpus.config.schema import drop_defaults, fill_defaults, fill_study, read_schema, study_defaults
+from howmanygpus.config.findings import Finding
+from howmanygpus.config.schema import drop_defaults, fill_defaults, read_schema, study_defaults
 from howmanygpus.measure.program.command import PLACEHOLDERS
 from howmanygpus.prepare.sources import Description
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.machine import Device, Machine
-from howmanygpus.study.config.checks import check_seeds
+from howmanygpus.study.checks.runs import check_layouts, check_seeds
 from howmanygpus.study.config.metrics import check_quality
-from howmanygpus.study.grid import check_layouts, expand, normalize_num_nodes, resolve_counts
+from howmanygpus.study.fill import FilledStudy, fill
+from howmanygpus.study.grid import expand, resolve_counts
 from howmanygpus.study.largest.resolving import refuse_max
 from howmanygpus.study.program.checks import (
     check_command,
@@ -119,7 +121,7 @@ def complete_program_spec(run: Run, settings: dict) -> dict:
     }
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class ProgramStudy(Study):
     """One study with a program. Its framework and its model are the program's name, and its variants the axes.
 
@@ -143,6 +145,14 @@ class ProgramStudy(Study):
     def spec(self, run: Run) -> dict:
         return complete_program_spec(run, self.settings(run))
 
+    def explain_unsupported(self, device: Device, layout: tuple[int, int], *others: Any) -> str:
+        (num_gpus, nodes), environment = layout, self.program["environment"]
+        if self.program["start"] == "once" and nodes > 1:
+            return f"a program that starts once uses one node, and {num_gpus} devices are on {nodes}"
+        if environment and device.kind not in FRAMEWORKS[environment].environments:
+            return f"{environment} has no environment for {device.kind} devices"
+        return ""
+
     def environment(self, run: Run) -> str | None:
         """Return the name of the environment that the program runs in, if it is one of the workflow's."""
         framework = self.program["environment"]
@@ -160,33 +170,40 @@ class ProgramStudy(Study):
 def make_program_study(name: str, given: dict, machine: Machine, place: str) -> ProgramStudy:
     """Return a study with a program. given: as the config gives it. Raises ConfigError."""
     check_keys(place, given)
-    filled = fill_study(given)
-    where = f"{place}.program"
-    program = expand_paths(where, filled["program"])
-    program_name = program["name"] or name
+    study = expand(_resolve(fill(name, place, given), machine))
+    check_layouts(study)
+    check_seeds(study)
+    return study
+
+
+def _resolve(filled: FilledStudy, machine: Machine) -> ProgramStudy:
+    """Return a study without runs. Raises ConfigError."""
+    place, config, where = filled.place, filled.config, f"{filled.place}.program"
+    program = expand_paths(where, config["program"])
+    program_name = program["name"] or filled.name
     variants = expand_axes(f"{where}.axes", program["axes"])
     errors = Errors()
     with errors.collect():
         check_name(where, program_name)
     with errors.collect():
-        check_published(place, filled["published"])
+        check_published(place, config["published"])
     with errors.collect():
         check_surroundings(where, program)
-        check_command(where, program, filled)
+        check_command(where, program, config)
     with errors.collect():
-        check_quality(f"{place}.quality", filled["quality"])
-        check_report(where, program, filled["quality"], "thresholds" in given.get("quality", {}))
+        check_quality(f"{place}.quality", config["quality"])
+        check_report(where, program, config["quality"], "thresholds" in filled.given.get("quality", {}))
     errors.raise_all()
     files = hash_program_files(f"{where}.files", program["files"])
+    refuse_max(place, config)
+    num_gpus, lacking = resolve_counts(place, config, machine)
     own = {"dataset": DATASET, "model": program_name, "frameworks": [program_name], "inputs": [INPUT]}
-    normalize_num_nodes(filled)
-    refuse_max(place, filled)
-    lacking = resolve_counts(place, filled, machine)
-    study = ProgramStudy(
-        name=name,
+    own |= {"num_gpus": num_gpus, "parity": "off", "variants": {variant: {} for variant in variants}}
+    return ProgramStudy(
+        name=filled.name,
         place=place,
         machine=machine,
-        config=filled | own | {"parity": "off", "variants": {variant: {} for variant in variants}},
+        config=config | own,
         variants=variants,
         dataset_options={},
         description=NO_DATA,
@@ -195,23 +212,10 @@ def make_program_study(name: str, given: dict, machine: Machine, place: str) -> 
         program=program,
         files=files,
     )
-    study.runs = expand(study, _explain_unsupported)
-    check_layouts(study)
-    check_seeds(place, filled)
-    return study
 
 
-def _explain_unsupported(study: ProgramStudy, device: Device, layout: tuple[int, int], *others: Any) -> str:
-    (num_gpus, nodes), environment = layout, study.program["environment"]
-    if study.program["start"] == "once" and nodes > 1:
-        return f"a program that starts once uses one node, and {num_gpus} devices are on {nodes}"
-    if environment and device.kind not in FRAMEWORKS[environment].environments:
-        return f"{environment} has no environment for {device.kind} devices"
-    return ""
-
-
-def doubt_program(study: ProgramStudy) -> list[str]:
-    """Return a message for each value that is possible, but probably a mistake."""
+def doubt_program(study: ProgramStudy) -> list[Finding]:
+    """Return each value that is possible, but probably a mistake."""
     place = f"{study.place}.program"
     doubts = [*warn_about_files(place, study.program, study.files), *warn_about_programs(place, study.program)]
     num_nodes = max((study.machine.count_nodes(run) for run in study.runs if not run.unsupported), default=1)

@@ -8,10 +8,10 @@ from howmanygpus.config.errors import refuse
 from howmanygpus.measure.models.conversion import IMAGE_SHAPE, NUM_CLASSES
 from howmanygpus.measure.models.networks import list_draws
 from howmanygpus.prepare.weights import MisfitError, list_new_arrays
-from howmanygpus.study.config.checks import locate
 from howmanygpus.study.config.images import compute_image_shape
+from howmanygpus.study.config.places import locate
 from howmanygpus.study.initial_weights import InitialWeights
-from howmanygpus.study.networks import IMAGENET, choose_normalization, list_pretrained, read_published
+from howmanygpus.study.networks import IMAGENET, list_pretrained, read_published
 from howmanygpus.study.study import Study
 
 FREE_OPTIONS = ("dropout",)
@@ -20,8 +20,9 @@ DTYPE = "F32"
 """Type of all arrays, as files of safetensors name it."""
 
 
-def check_initial_weights(study: Study) -> None:
-    """Raise ConfigError for weights that are not those of the study's network."""
+def check(study: Study) -> None:
+    """Raise ConfigError for weights of another network, and for a normalisation of other channels."""
+    _check_normalization(study)
     stored = study.description.image_shape
     for variant, settings in study.variants.items():
         place = locate("init", study.place, variant, study.config["variants"])
@@ -119,7 +120,7 @@ def list_shapes(
     return {name: tuple(draw(_Outline()).shape) for name, draw in draws.items()}
 
 
-def check_normalization(study: Study) -> None:
+def _check_normalization(study: Study) -> None:
     """Raise ConfigError for statistics of another number of channels than the images have."""
     if all(settings["normalization"] is None for settings in study.variants.values()):
         return
@@ -134,18 +135,3 @@ def check_normalization(study: Study) -> None:
             place = locate("normalization", study.place, variant, study.config["variants"])
             problem = f"is for images of {len(mean)} channels, and those of {study.config['dataset']} have {channels}"
             raise refuse(place, chosen, problem, "write data, or prepare them with the option channels: 3")
-
-
-def warn_about_normalization(study: Study) -> list[str]:
-    """Return a warning for each variant whose published weights were trained on images normalised by other values."""
-    doubts = []
-    for variant, settings in study.variants.items():
-        model = study.config["model"]
-        expected = choose_normalization(settings | {"normalization": None}, model) if study.own_model is None else None
-        if settings["init"] == IMAGENET and settings["normalization"] not in (None, expected):
-            place = locate("normalization", study.place, variant, study.config["variants"])
-            doubts.append(
-                f"{place}: {settings['normalization']} is not what the published weights of {model} were trained with, "
-                f"which is {expected}; write {expected} or leave it out"
-            )
-    return doubts

@@ -1,10 +1,10 @@
 """Checks the unfair protocols of a study."""
 
-from howmanygpus.config.errors import ConfigError, refuse, suggest
+from howmanygpus.config.errors import refuse, suggest
 from howmanygpus.measure.spec import RANDOM_INPUTS
 from howmanygpus.registry import FIRST_STATISTICS as KEEP_FIRST
 from howmanygpus.study.adaptive.keys import CHOOSING, is_adaptive
-from howmanygpus.study.checks import check_shape
+from howmanygpus.study.checks.data import check_shape
 from howmanygpus.study.config.images import CROPS, check_crops, compute_image_shape
 from howmanygpus.study.loaders import SHARED
 from howmanygpus.study.networks import list_arrays
@@ -13,7 +13,6 @@ from howmanygpus.study.protocols import (
     BATCH_STATISTICS,
     FIRST_STATISTICS,
     FROZEN_BATCHES,
-    FULL_BATCHES,
     OTHER_IMAGES,
     SWITCHED,
     list_overrides,
@@ -22,7 +21,7 @@ from howmanygpus.study.published import describe_protocols
 from howmanygpus.study.study import Study
 
 
-def check_protocols(study: Study) -> None:
+def check(study: Study) -> None:
     """Raise ConfigError for frameworks that the study lacks, and for protocols that it cannot have."""
     place, protocols = f"{study.place}.protocols", study.config["protocols"]
     for name in (OTHER_IMAGES, *SWITCHED, AUGMENTATION):
@@ -96,22 +95,3 @@ def _check_augmentation(study: Study, place: str) -> None:
             raise refuse(f"{place}.{framework}", own, problem, "change it or remove it")
         check_crops(f"{place}.{framework}", {"": first | own}, {"": {}}, study.description.image_shape)
         check_shape(study, first | own, {key: f"{place}.{framework}.{key}" for key in CROPS})
-
-
-def check_evaluations(study: Study) -> None:
-    """Raise ConfigError for other images in evaluation that are all images, or none."""
-    num_test, rules = study.description.num_test, study.config["protocols"][OTHER_IMAGES]
-    for framework, rule in rules.items():
-        place = f"{study.place}.protocols.{OTHER_IMAGES}.{framework}"
-        counts = {study.count_evaluated(run) for run in study.runs if run.framework == framework} - {None}
-        if 0 in counts:
-            problem = f"leaves none of the {num_test} test images, which fill no batch"
-            raise refuse(place, rule, problem, "give a number of images or lower eval_batch_size")
-        if rule != FULL_BATCHES and rule >= num_test:
-            problem = f"has no effect: there are {num_test} test images"
-            raise refuse(place, rule, problem, f"give less than {num_test} or remove it")
-        if counts == {num_test}:
-            problem = f"has no effect: the {num_test} test images fill all batches"
-            raise refuse(place, rule, problem, "give a number of images, change eval_batch_size or remove it")
-        if not counts:
-            raise ConfigError(f"{place}: no run of {framework} is evaluated; remove it")
