@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from hanging import HANG_S
+from messages import says
 from project import ROWS, study
 
 WAITING = "_gpus2_"
@@ -115,6 +116,24 @@ def test_the_job_of_a_killed_snakemake_is_taken_over(grid, cluster):
     record = read_waiting_run(grid)
     assert (record["status"], record["job"]["id"]) == ("completed", old)
     assert grid.find_attempts(WAITING) == [] and grid.planned_runs() == []
+
+
+def test_the_job_of_a_killed_call_of_another_user_is_neither_done_twice_nor_taken_over(grid, cluster):
+    """Two users share the folder."""
+    process = grid.start(*ROWS)
+    own = grid.wait_for_running(WAITING)["id"]
+    name = cluster.run("squeue", "--noheader", "--format=%j", "--jobs", own).strip()
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    cluster.run("scancel", own)
+    options = ("--parsable", "--uid=nobody", "--partition=gpu", "--hold", "--chdir=/", f"--job-name={name}")
+    other = cluster.run("sbatch", *options, "--output=/dev/null", "--wrap=true").strip()
+    grid.snakemake("--unlock")
+    output = grid.snakemake(*ROWS, expect=1)
+    assert says(output, "a call of nobody in this folder was killed", f"squeue --jobs={other}", f"scancel {other}")
+    assert "To do:" not in output, "nothing has started"
+    cluster.run("scancel", other)
+    check_second_call_completes(grid)
 
 
 def test_an_attempt_of_a_killed_snakemake_with_other_settings_is_replaced(grid, cluster):

@@ -40,6 +40,7 @@ from howmanygpus.invocation.rules.parity import ParityRules
 from howmanygpus.invocation.rules.products import ProductRules
 from howmanygpus.invocation.rules.training import TrainingRules
 from howmanygpus.invocation.rules.weights import OwnModelRules, WeightRules, fetch_first
+from howmanygpus.paths import JOB_LOGS
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
 from howmanygpus.report.files import read_first_page
 from howmanygpus.site import retrying
@@ -176,11 +177,12 @@ class Invocation:
         plan = self.plan
         self._shortages = plan.find_shortages() + find_misfits(plan) + find_lack_of_space(plan)
         deployment = starting.warn_about_deployment(self._workflow.deployment_settings.deployment_method)
+        left_out = starting.leave_out_requests(self.machine)
         account, partition = (
             starting.read_default(self._workflow, f"slurm_{what}") for what in ("account", "partition")
         )
         closed = find_closures(plan, account, partition)
-        doubts = [*deployment, *closed, *plan.find_excesses(), *plan.find_doubts(), *plan.list_remarks()]
+        doubts = [*deployment, *left_out, *closed, *plan.find_excesses(), *plan.find_doubts(), *plan.list_remarks()]
         for warning in [*doubts, *self._shortages]:
             self._logger.warning(warning)
 
@@ -213,7 +215,9 @@ class Invocation:
         deciding.write_decisions(self.plan)
         starting.announce_gate(workflow, self._logger.info)
         # The names of all jobs of a call end with this.
-        announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"), warn)
+        executor = workflow.scheduler._executor
+        logs = getattr(executor, "slurm_logdir", JOB_LOGS)
+        announce(getattr(executor, "run_uuid", f"local-{uuid.uuid4()}"), warn, logs)
         if self.machine.submits and not workflow.local_exec:
             every_s = workflow.executor_settings.init_seconds_before_status_checks
             waiting.watch_queue(workflow.scheduler._executor.run_uuid, every_s, warn)
@@ -247,4 +251,7 @@ class Invocation:
             self._progress.end()
         self._logger.removeFilter(self._failures)
         self._settle_attempts()
+        executor = self._workflow.scheduler._executor
+        if lost := getattr(executor, "note_again", list)():
+            self._logger.warning(f"The bill lacks the jobs {', '.join(lost)}: the disk is full, so nothing notes them.")
         complete_and_list_jobs()

@@ -187,6 +187,14 @@ TOLD = ("status", "reason", "finished_at")
 """Keys of a job's record that are taken from the outcome."""
 
 
+def note_preemption(job: Job, jobs: Path = JOBS) -> None:
+    """Write into the record of a job that it failed because of a preemption, which the controller soon forgets."""
+    for path in jobs.rglob(f"*-job{job.id}.json"):
+        record = json.loads(path.read_text())
+        if record["status"] in ENDED_BY_SIGNAL:
+            write_if_room(path, record | explain_job(job), leftovers=[])
+
+
 def complete_and_list_jobs(jobs: Path = JOBS, results: Path = Path()) -> dict[str, dict]:
     """Complete the records of ended jobs, and return all records by their path. Arguments as in complete_jobs."""
     before, completed = complete_jobs(jobs, results)
