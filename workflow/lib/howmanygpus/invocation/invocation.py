@@ -252,6 +252,6 @@ class Invocation:
         self._logger.removeFilter(self._failures)
         self._settle_attempts()
         executor = self._workflow.scheduler._executor
-        if lost := getattr(executor, "note_again", list)():
+        if hasattr(executor, "note_again") and (lost := executor.note_again()):
             self._logger.warning(f"The bill lacks the jobs {', '.join(lost)}: the disk is full, so nothing notes them.")
         complete_and_list_jobs()
