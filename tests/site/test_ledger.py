@@ -81,7 +81,7 @@ def tell(end=STARTED + 3660, state="COMPLETED", start=STARTED, allocated="cpu=8,
 
 def queue(state):
     """A line of squeue about job 7, which ends two hours after its start, or is expected to."""
-    return f"7|{state}|{in_utc(STARTED)}|{in_utc(STARTED + 7200)}|01:00:00|n1|None|gpu|a|b"
+    return f"7|{state}|{in_utc(STARTED)}|{in_utc(STARTED + 7200)}|01:00:00|n1|None|gpu|me|a|b"
 
 
 def make_row(**changes):

@@ -68,8 +68,8 @@ QUEUE = {
     "%N": "nodes",
     "%r": "reason",
     "%P": "partition",
-    "%j": "name",
     "%u": "user",
+    "%j": "name",
     # The last one, because it may contain the separator.
     "%k": "comment",
 }
