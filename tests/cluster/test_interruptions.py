@@ -181,3 +181,31 @@ def test_ctrl_c_cancels_the_jobs(grid, cluster):
     assert "Some steps failed" not in output and "Traceback" not in output, output
     grid.wait_until(lambda: read_state(cluster, job) == "CANCELLED", "the job's end")
     check_second_call_completes(grid)
+
+
+@pytest.mark.usefixtures("grace")
+def test_a_gate_that_is_preempted_has_not_crashed_in_the_bill_and_is_done_again(project, cluster, environment_record):
+    """The profile has no retries. The gate's process sees that its task was killed, and tries it once more."""
+    project.take_environment(environment_record("pytorch-cpu"))
+    options = {"frameworks": ["sleeping"], "devices": ["fake"], "num_gpus": [1], "per_device_batch_size": [8]}
+    project.write_config(grid=study(**options, parity="report"))
+    project.behave(parity__sleeping="wait_for_file")
+    process = project.start(*ROWS)
+
+    def read_gates() -> list[dict]:
+        paths = sorted((project.folder / "results" / "jobs" / "gate").rglob("*.json"))
+        return [json.loads(path.read_text()) for path in paths]
+
+    def is_alone() -> bool:
+        running = cluster.run("squeue", "--noheader", "--format=%i").split()
+        gates = [each for each in read_gates() if each["kind"] == "gate" and each["job"]["id"] in running]
+        return len(running) == len(gates) == 1 and any(project.folder.rglob("processes-*/process0.json"))
+
+    project.wait_until(is_alone, "the gate's job alone")
+    command = ["srun", "--partition=urgent", "--nodes=3", "--exclusive", "--mem=0", "sleep", "1"]
+    subprocess.run(command, env=cluster.environment(), check=True, timeout=HANG_S)
+    (project.folder / "go_on").touch()
+    output, _ = process.communicate(timeout=HANG_S)
+    assert process.returncode == 0, output[-3000:]
+    *before, last = [gate["status"] for gate in read_gates()]
+    assert last == "completed" and before and set(before) <= {"interrupted", "preempted"}, read_gates()

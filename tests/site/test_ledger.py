@@ -149,6 +149,23 @@ def test_each_start_of_a_requeued_job_has_its_own_hours(slurm):
     assert table["status"].tolist() == ["preempted", "completed"] and table["hours"].tolist() == [0.5, 2.0]
 
 
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [
+        ("crashed", "the task was not done:\n  sgd, on 1 device crashed: exit status 143", "interrupted"),
+        ("crashed", "ValueError: no such layer", "crashed"),
+        ("interrupted", "stopped by SystemExit", "interrupted"),
+    ],
+)
+def test_a_job_that_a_signal_ended_before_slurm_started_it_again_has_not_crashed(slurm, status, reason, expected):
+    """Without a database, nobody tells how the first start ended."""
+    write_job(status=status, reason=reason)
+    write_job(moment="20260102T000000", job=JOB | {"restarts": 1}, started_at="1970-01-13T14:46:42+00:00")
+    slurm()
+    found = [record["status"] for record in complete_and_list_jobs().values()]
+    assert found == [expected, "completed"]
+
+
 def test_two_tries_in_one_job_share_its_time(slurm):
     """Snakemake tries the step of a gate again inside its job. The first try ended after 20 minutes."""
     write_job(status="crashed")
