@@ -65,9 +65,9 @@ def test_no_preference_hides_a_job_or_keeps_it_from_being_cancelled(project, clu
 
 
 REQUESTS = {
-    **{"SBATCH_ARRAY_INX": "1-2", "SBATCH_CONSTRAINT": "nowhere", "SBATCH_ERROR": "error.txt", "SBATCH_EXCLUSIVE": "1"},
-    **{"SBATCH_GPUS_PER_NODE": "4", "SBATCH_PARTITION": "nowhere", "SBATCH_TIMELIMIT": "1", "SBATCH_WAIT": "1"},
-    **{"SINFO_PARTITION": "cpu", "SLURM_HINT": "nomultithread"},
+    **{"SBATCH_ARRAY_INX": "1-2", "SBATCH_CONSTRAINT": "nowhere", "SBATCH_ERROR": "error.txt"},
+    **{"SBATCH_EXCLUSIVE": "exclusive", "SBATCH_GPUS_PER_NODE": "4", "SBATCH_PARTITION": "nowhere"},
+    **{"SBATCH_TIMELIMIT": "1", "SBATCH_WAIT": "1", "SINFO_PARTITION": "cpu", "SLURM_HINT": "nomultithread"},
 }
 
 
