@@ -21,6 +21,7 @@ from messages import says
 from project import ROOT
 
 NAMES = sorted({name for entry in FRAMEWORKS.values() for name in entry.list_environments()})
+UNKNOWN = "ERROR:105: Unable to locate a modulefile for cuda/13"
 EXACT = re.compile(r"[A-Za-z0-9_.-]+(\[[a-z0-9,-]+\])?==[A-Za-z0-9.+]+")
 
 
@@ -153,6 +154,7 @@ def test_an_environment_that_is_not_complete_is_built_to_its_end(tmp_path, monke
         ("module() { :; }\nexec sh", ["{home}/.bash_profile", "exec zsh"]),
         ("module() { :; }\nexit 0", ["{home}/.bash_profile", "exec zsh"]),
         ("module() { return 1; }", ["module load cuda/13 failed", "environments.fake-cpu"]),
+        (f"module() {{ echo 'Load.c(213):{UNKNOWN}' >&2; }}", [UNKNOWN, "environments.fake-cpu", "cuda/13"]),
     ],
 )
 def test_an_interpreter_behind_modules_proves_that_it_runs(profile, words, tmp_path, variables):

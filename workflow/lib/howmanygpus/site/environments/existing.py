@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from howmanygpus.files import atomic_path
+from howmanygpus.measure.program.ending import MODULE
 from howmanygpus.site.environments.build import list_packages
 from howmanygpus.site.environments.cache import resolve_cache
 from howmanygpus.surroundings.login_shell import ANNOUNCE, REACHED, UNREACHED, explain_unreached
@@ -84,6 +85,9 @@ def wrap_interpreter(name: str, pins: list[Path], existing: dict) -> dict:
             f"{given} with modules {existing['modules']} cannot `{NEEDED}`: {lines[-1].strip()}; correct "
             f"environments.{name} of the machine file, {remedy}"
         )
+    unloaded = [line.strip() for line in lines if MODULE.search(line)]
+    if existing["modules"] and unloaded:
+        sys.exit(f"{unloaded[0]}; correct `modules` of environments.{name} of the machine file: {existing['modules']}")
     record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
     return record | {"existing": existing, "packages": list_packages(python)}
 
