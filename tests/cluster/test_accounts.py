@@ -76,3 +76,15 @@ def test_more_jobs_than_the_account_may_submit_are_submitted_as_others_end(proje
     assert [record["status"] for record in project.read_records().values()] == ["completed"] * 4
     assert "not submitted yet, sbatch is tried again" in output and "MaxSubmitJob" in output
     assert project.find_attempts("grid/") == [], "no run was refused"
+
+
+def test_the_account_of_the_shell_is_charged(project, cluster, monkeypatch):
+    """It is not the default of the user, and the profile names none."""
+    cluster.run(*CHANGE, "add", "account", "other")
+    cluster.run(*CHANGE, "add", "user", "root", "account=other")
+    write_study(project)
+    monkeypatch.setenv("SBATCH_ACCOUNT", "other")
+    project.snakemake("--until", "train")
+    (record,) = project.read_records().values()
+    command = ("sacct", "--allocations", "--noheader", "--parsable2", "--format=Account", "--jobs", record["job"]["id"])
+    assert cluster.run(*command).strip() == "other"

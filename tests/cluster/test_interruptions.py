@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from hanging import HANG_S
+from messages import says
 from project import ROWS, study
 
 WAITING = "_gpus2_"
@@ -117,6 +118,24 @@ def test_the_job_of_a_killed_snakemake_is_taken_over(grid, cluster):
     assert grid.find_attempts(WAITING) == [] and grid.planned_runs() == []
 
 
+def test_the_job_of_a_killed_call_of_another_user_is_neither_done_twice_nor_taken_over(grid, cluster):
+    """Two users share the folder."""
+    process = grid.start(*ROWS)
+    own = grid.wait_for_running(WAITING)["id"]
+    name = cluster.run("squeue", "--noheader", "--format=%j", "--jobs", own).strip()
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    cluster.run("scancel", own)
+    options = ("--parsable", "--uid=nobody", "--partition=gpu", "--hold", "--chdir=/", f"--job-name={name}")
+    other = cluster.run("sbatch", *options, "--output=/dev/null", "--wrap=true").strip()
+    grid.snakemake("--unlock")
+    output = grid.snakemake(*ROWS, expect=1)
+    assert says(output, "a call of nobody in this folder was killed", f"squeue --jobs={other}", f"scancel {other}")
+    assert "To do:" not in output, "nothing has started"
+    cluster.run("scancel", other)
+    check_second_call_completes(grid)
+
+
 def test_an_attempt_of_a_killed_snakemake_with_other_settings_is_replaced(grid, cluster):
     process = grid.start(*ROWS)
     old = grid.wait_for_running(WAITING)["id"]
@@ -162,3 +181,31 @@ def test_ctrl_c_cancels_the_jobs(grid, cluster):
     assert "Some steps failed" not in output and "Traceback" not in output, output
     grid.wait_until(lambda: read_state(cluster, job) == "CANCELLED", "the job's end")
     check_second_call_completes(grid)
+
+
+@pytest.mark.usefixtures("grace")
+def test_a_gate_that_is_preempted_has_not_crashed_in_the_bill_and_is_done_again(project, cluster, environment_record):
+    """The profile has no retries. The gate's process sees that its task was killed, and tries it once more."""
+    project.take_environment(environment_record("pytorch-cpu"))
+    options = {"frameworks": ["sleeping"], "devices": ["fake"], "num_gpus": [1], "per_device_batch_size": [8]}
+    project.write_config(grid=study(**options, parity="report"))
+    project.behave(parity__sleeping="wait_for_file")
+    process = project.start(*ROWS)
+
+    def read_gates() -> list[dict]:
+        paths = sorted((project.folder / "results" / "jobs" / "gate").rglob("*.json"))
+        return [json.loads(path.read_text()) for path in paths]
+
+    def is_alone() -> bool:
+        running = cluster.run("squeue", "--noheader", "--format=%i").split()
+        gates = [each for each in read_gates() if each["kind"] == "gate" and each["job"]["id"] in running]
+        return len(running) == len(gates) == 1 and any(project.folder.rglob("processes-*/process0.json"))
+
+    project.wait_until(is_alone, "the gate's job alone")
+    command = ["srun", "--partition=urgent", "--nodes=3", "--exclusive", "--mem=0", "sleep", "1"]
+    subprocess.run(command, env=cluster.environment(), check=True, timeout=HANG_S)
+    (project.folder / "go_on").touch()
+    output, _ = process.communicate(timeout=HANG_S)
+    assert process.returncode == 0, output[-3000:]
+    *before, last = [gate["status"] for gate in read_gates()]
+    assert last == "completed" and before and set(before) <= {"interrupted", "preempted"}, read_gates()

@@ -149,3 +149,22 @@ def test_a_node_on_which_runs_would_fail_stops_the_grid(project):
     project.write_machine()
     project.snakemake(*ROWS)
     assert {row["status"] for row in project.read_rows()} == {"completed"}
+
+
+TAKE = "import time\ntaken = bytearray(2**29)\ntime.sleep(10)\n"
+
+
+@pytest.mark.parametrize("logs", ["results/logs/slurm", "logs of jobs"])
+def test_a_run_whose_job_dies_of_its_memory_before_it_begins_requests_more_of_it(project, logs):
+    """Only the log of the job says why, wherever the profile keeps it."""
+    project.write_machine(memory_per_device_mb=400, cores_per_device=1)
+    project.edit_profile(**{"slurm-logdir": logs, "retries": 1})
+    project.write_config(grid=study(frameworks=["sleeping"], devices=["fake"], num_gpus=[1], per_device_batch_size=[8]))
+    script = project.folder / "workflow" / "scripts" / "train.py"
+    script.write_text(f"{TAKE}{script.read_text()}")
+    project.snakemake(*ROWS)
+    (attempt,), (record,) = project.find_attempts("grid/"), project.read_records().values()
+    assert (attempt["status"], record["status"]) == ("host_out_of_memory", "completed")
+    assert "exceeded memory limit" in attempt["reason"]
+    memory = project.cluster.run("squeue", "--noheader", "--states=all", "--format=%m", "--jobs", record["job"]["id"])
+    assert memory.strip() == "800M"

@@ -62,3 +62,28 @@ def test_no_preference_hides_a_job_or_keeps_it_from_being_cancelled(project, clu
     assert slurm.find_job(job).is_alive and slurm.list_partitions()
     slurm.cancel([job], only_waiting=True)
     project.wait_until(lambda: not slurm.list_queue(), "the end of the job", HANG_S)
+
+
+REQUESTS = {
+    **{"SBATCH_ARRAY_INX": "1-2", "SBATCH_CONSTRAINT": "nowhere", "SBATCH_ERROR": "error.txt"},
+    **{"SBATCH_EXCLUSIVE": "exclusive", "SBATCH_GPUS_PER_NODE": "4", "SBATCH_PARTITION": "nowhere"},
+    **{"SBATCH_TIMELIMIT": "1", "SBATCH_WAIT": "1", "SINFO_PARTITION": "cpu", "SLURM_HINT": "nomultithread"},
+}
+
+
+def test_variables_of_the_shell_change_no_request(project, cluster, monkeypatch):
+    """The machine file names no constraint, and does not ask for a node without other jobs."""
+    options = {"num_gpus": [1], "per_device_batch_size": [8]}
+    project.write_config(grid=study(frameworks=["sleeping"], devices=["fake"], **options))
+    known = set(cluster.run("squeue", "--noheader", "--states=all", "--format=%i").split())
+    for name, value in REQUESTS.items():
+        monkeypatch.setenv(name, value)
+    assert "SBATCH_ARRAY_INX, SBATCH_CONSTRAINT" in project.snakemake(*ROWS)
+    (record,) = project.read_records().values()
+    assert (record["status"], record["job"]["exclusive"]) == ("completed", False)
+    monkeypatch.undo()
+    printed = cluster.run("squeue", "--noheader", "--states=all", "--format=%i %P %b %l %h")
+    own = {line for line in printed.splitlines() if line.split()[0] not in known}
+    (run,) = [line for line in own if line.split()[0] == record["job"]["id"]]
+    assert run.split()[1:3] == ["gpu", "gres:gpu:fake:1"] and "_" not in "".join(line.split()[0] for line in own)
+    assert not (project.folder / "error.txt").exists()

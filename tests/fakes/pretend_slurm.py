@@ -17,6 +17,7 @@ The command of a job is not started. At its end its outputs appear, whose names 
 import fcntl
 import json
 import os
+import pwd
 import random
 import sys
 import time
@@ -90,9 +91,10 @@ def answer(command: str, words: list[str]) -> str:
         if "--states=all" not in words:
             shown = [each for each in shown if each[2] == "RUNNING"]
         line = find_option(words, "--format")
-        for position, code in enumerate(("%i", "%T", "%j", "%k")):
+        for position, code in enumerate(("%i", "%T", "%j", "%k", "%u")):
             line = line.replace(code, f"{{{position}}}")
-        return "\n".join(line.format(number, state, job["name"], job["comment"]) for number, job, state in shown)
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        return "\n".join(line.format(number, state, job["name"], job["comment"], user) for number, job, state in shown)
     if command == "sacct":
         fields = "|" * find_option(words, "--format").count(",")
         asked = find_option(words, "--jobs").split(",")

@@ -1,6 +1,8 @@
 """The executor for SLURM loses no job, repeats none, and ends with its call."""
 
 import asyncio
+import errno
+import json
 import os
 import threading
 import time
@@ -20,7 +22,7 @@ from howmanygpus.invocation.failing import NOT_STARTED, read_last_line
 from howmanygpus.invocation.job_states import Watch
 from howmanygpus.invocation.refusals import find_patience_s, find_refusal, may_be_late
 from howmanygpus.site import slurm
-from howmanygpus.site.jobs import invocations
+from howmanygpus.site.jobs import invocations, ledger
 
 SAID = "sbatch: error: Batch job submission failed: Invalid account"
 MESSAGE = f"SLURM sbatch failed. The error message was '{SAID}\n'.\n    sbatch call:\n        sbatch --parsable 'it'.\n"
@@ -43,6 +45,7 @@ def make_executor(**attributes) -> Executor:
         "_told": set(),
         "workflow": SimpleNamespace(executor_settings=settings),
         "active_jobs": [],
+        "not_noted": [],
     }
     vars(executor).update(defaults | {"_watch": Watch(executor)} | attributes)
     return executor
@@ -125,16 +128,22 @@ def test_a_preempted_job_is_waited_for_if_it_starts_again(monkeypatch, tmp_path,
 
 
 @pytest.mark.parametrize(
-    ("changes", "attempt"),
+    ("changes", "attempt", "status"),
     [
-        ({"preempted_at": 20.0}, 0),
-        ({"preempted_at": 20.0, "may_requeue": False}, 1),
-        ({"preempted_at": 5.0}, 1),
-        ({}, 1),
+        ({"preempted_at": 20.0}, 0, "preempted"),
+        ({"preempted_at": 20.0, "may_requeue": False}, 1, "preempted"),
+        ({"preempted_at": 5.0}, 1, "crashed"),
+        ({}, 1, "crashed"),
     ],
     ids=["in the grace time", "not to be requeued", "preempted at an earlier start", "failed"],
 )
-def test_a_failure_in_the_grace_time_of_a_preemption_uses_up_no_retry(monkeypatch, changes, attempt):
+def test_a_failure_in_the_grace_time_of_a_preemption_uses_up_no_retry(monkeypatch, tmp_path, changes, attempt, status):
+    """The controller forgets the preemption soon, so that the record for the bill keeps it."""
+    monkeypatch.chdir(tmp_path)
+    records = [tmp_path / ledger.JOBS / "gate" / "torch-1" / f"20260101T000000-job{number}.json" for number in (1, 11)]
+    records[0].parent.mkdir(parents=True)
+    for record in records:
+        record.write_text(json.dumps({"status": "crashed", "reason": "exit status 1"}))
     job = slurm.Job("1", "FAILED", started_at=10.0, ended_at=30.0, **changes)
     monkeypatch.setattr(slurm, "find_job", lambda job_id: job)
 
@@ -155,6 +164,7 @@ def test_a_failure_in_the_grace_time_of_a_preemption_uses_up_no_retry(monkeypatc
 
     asyncio.run(check())
     assert failed == [attempt]
+    assert [json.loads(record.read_text())["status"] for record in records] == [status, "crashed"]
 
 
 @pytest.fixture
@@ -382,3 +392,24 @@ def test_a_submission_that_was_refused_after_a_silence_has_no_double(refused, mo
     module._submission.job_id = "7"
     refused.run(refused.job)
     assert refused.heard == [MESSAGE]
+
+
+def test_a_job_that_a_full_disk_kept_from_being_noted_for_the_bill_is_noted_later(monkeypatch):
+    noted, is_full = [], [True]
+
+    def note(job, job_id, *log):
+        if is_full[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        noted.append(job_id)
+
+    monkeypatch.setattr(module, "note_devices", note)
+    monkeypatch.setattr(module, "write_note", note)
+    monkeypatch.setattr(plugin.Executor, "_report_job_submission_threadsafe", lambda self, job_info: None)
+    told: list[str] = []
+    executor = make_executor(logger=SimpleNamespace(warning=told.append))
+    job = SimpleNamespace(is_group=lambda: False)
+    executor._report_job_submission_threadsafe(SimpleNamespace(job=job, external_jobid="7", aux={"slurm_logfile": "x"}))
+    assert executor.not_noted == [(job, "7")] and "Job 7 could not be noted for the bill" in told[0]
+    assert executor.note_again() == ["7"]
+    is_full[0] = False
+    assert executor.note_again() == [] and noted == ["7"]

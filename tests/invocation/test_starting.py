@@ -1,10 +1,11 @@
 """A call whose executor and machine file disagree is refused before its first job, or warned about."""
 
+import os
 from types import SimpleNamespace
 
 import pytest
 
-from howmanygpus.invocation.starting import refuse_to_start
+from howmanygpus.invocation.starting import leave_out_requests, refuse_to_start
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
 from messages import list_texts, says
@@ -67,3 +68,17 @@ def test_runs_that_start_here_in_place_of_jobs_are_doubted_unless_they_are_only_
     assert refused == [] and said.startswith("mine/machine.yaml: scheduler: slurm makes each run a job, but")
     assert start(CLUSTER, "touch", touch=True) == ([], [])
     assert start(CLUSTER, "local", resources=()) == ([], []), "tables and figures are made here anyway"
+
+
+OF_REQUESTS = ("SBATCH_ARRAY_INX", "SBATCH_EXCLUSIVE", "SBATCH_GRES", "SBATCH_PARTITION", "SBATCH_WAIT", "SLURM_HINT")
+OF_CHARGES = ("SBATCH_ACCOUNT", "SBATCH_QOS", "SBATCH_RESERVATION", "SBATCH_WCKEY", "SLURM_CONF", "SLURM_CLUSTERS")
+
+
+@pytest.mark.parametrize(("machine", "left"), [(CLUSTER, OF_CHARGES), (LOCAL, OF_CHARGES + OF_REQUESTS)])
+def test_variables_of_the_shell_that_change_requests_are_left_out_and_named(monkeypatch, machine, left):
+    variables = dict.fromkeys(OF_CHARGES + OF_REQUESTS, "1")
+    monkeypatch.setattr(os, "environ", variables)
+    said = leave_out_requests(machine)
+    assert set(variables) == set(left)
+    assert len(said) == (machine is CLUSTER) and all(says(words, *OF_REQUESTS, machine.path) for words in said)
+    assert leave_out_requests(machine) == []

@@ -135,7 +135,7 @@ def test_the_count_marks_obstacles_and_has_the_first_expected_start():
 
 
 def test_only_jobs_of_the_call_that_slurm_has_considered_are_listed(tmp_path, monkeypatch):
-    line = "{id}|PENDING|N/A|N/A|1:00||{reason}|gpu|{name}|a"
+    line = "{id}|PENDING|N/A|N/A|1:00||{reason}|gpu|me|{name}|a"
     considered = (("7", "Priority", "jax_a-call"), ("8", "None", "jax_a-call"), ("9", "Priority", "jax_other"))
     printed = [line.format(id=id_, reason=reason, name=name) for id_, reason, name in considered]
     pretend(monkeypatch, tmp_path, "squeue", show("\n".join(printed)))

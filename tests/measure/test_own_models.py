@@ -235,6 +235,12 @@ REFUSED = {
             "x = x @ self.table.to_dense()",
             "table is sparse, and cannot be stored with the weights; make it dense",
         ),
+        "experts": (
+            "self.experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))",
+            "x = self.experts[int(x.mean() > 9)](x)",
+            "experts.1.weight, experts.1.bias take no part in the logits; remove them, or set requires_grad = False, "
+            "or, if the images decide which take part, multiply what they compute by zero",
+        ),
         "layerdrop": (
             "self.gain = nn.Parameter(torch.ones(8))",
             "x = x if self.training and torch.rand(()) < 0.2 else x * self.gain",

@@ -206,6 +206,7 @@ def test_a_module_that_is_unknown_is_the_reason_unless_an_exception_follows():
     lmod = ("Lmod has detected the following error: The following module(s) are unknown:", '"cuda/12.4"', "#%Module")
     assert says(read_ending(*lmod).describe(1).splitlines()[-1], 'module(s) are unknown: "cuda/12.4"')
     assert read_ending(*lmod, "ValueError: no").describe(1).endswith("ValueError: no")
+    assert '"cuda/12.4"' in read_ending("a banner", *lmod, "ValueError: no").module
     assert (
         "'cuda'" in read_ending("ERROR: Unable to locate a modulefile for 'cuda'", "end").describe(1).splitlines()[-1]
     )

@@ -21,6 +21,7 @@ from messages import says
 from project import ROOT
 
 NAMES = sorted({name for entry in FRAMEWORKS.values() for name in entry.list_environments()})
+UNKNOWN = "ERROR:105: Unable to locate a modulefile for cuda/13"
 EXACT = re.compile(r"[A-Za-z0-9_.-]+(\[[a-z0-9,-]+\])?==[A-Za-z0-9.+]+")
 
 
@@ -153,6 +154,7 @@ def test_an_environment_that_is_not_complete_is_built_to_its_end(tmp_path, monke
         ("module() { :; }\nexec sh", ["{home}/.bash_profile", "exec zsh"]),
         ("module() { :; }\nexit 0", ["{home}/.bash_profile", "exec zsh"]),
         ("module() { return 1; }", ["module load cuda/13 failed", "environments.fake-cpu"]),
+        (f"module() {{ echo 'Load.c(213):{UNKNOWN}' >&2; }}", [UNKNOWN, "environments.fake-cpu", "cuda/13"]),
     ],
 )
 def test_an_interpreter_behind_modules_proves_that_it_runs(profile, words, tmp_path, variables):
@@ -282,3 +284,29 @@ def test_the_image_has_a_python_that_all_environments_can_have():
     copied = re.findall(r"^COPY (\S+) \S+$", text, re.MULTILINE)
     (script,) = re.findall(r"(\S+\.py)\b", text)
     assert (ROOT / script).exists() and Path(script).parts[0] in copied and "envs" in copied
+
+
+SHOW = "import json, os; print(json.dumps(dict(os.environ)))"
+
+
+def test_an_interpreter_gets_what_modules_set_and_unset_and_nothing_that_a_profile_prints(tmp_path, variables):
+    """The first line of a login shell may be a greeting, and values may have lines and quotes."""
+    module = 'export LOADED="$2\'s\nlib" ; unset UNLOADED'
+    (tmp_path / ".bash_profile").write_text(f"unset BASH_ENV\necho Welcome\nmodule() {{ echo Loading; {module}; }}\n")
+    variables(HOME=str(tmp_path), UNLOADED="old", GIVEN="it's")
+    wrapper = tmp_path / "python"
+    existing.write_wrapper(wrapper, {"python": sys.executable, "modules": ["cuda/13"]})
+    found = json.loads(subprocess.run([wrapper, "-c", SHOW], check=True, capture_output=True, text=True).stdout)
+    assert (found["LOADED"], found["GIVEN"]) == ("cuda/13's\nlib", "it's")
+    assert "UNLOADED" not in found and found["HOWMANYGPUS_KEEP"].split() == ["LOADED"]
+
+
+@pytest.mark.parametrize("end", ["exec sh", "exit 0"])
+def test_a_profile_that_ends_the_login_shell_later_fails_each_start_with_the_remedy(tmp_path, variables, end):
+    profile = tmp_path / ".bash_profile"
+    profile.write_text("unset BASH_ENV\nmodule() { :; }\n")
+    variables(HOME=str(tmp_path))
+    record = existing.wrap_interpreter("fake-cpu", [], {"python": sys.executable, "modules": ["cuda/13"]})
+    profile.write_text(f"{profile.read_text()}{end}\n")
+    started = subprocess.run([record["python"], "-c", "print(1)"], capture_output=True, text=True)
+    assert (started.returncode, started.stdout) == (1, "") and says(started.stderr, "~/.bash_profile", "exec zsh")

@@ -81,7 +81,7 @@ def tell(end=STARTED + 3660, state="COMPLETED", start=STARTED, allocated="cpu=8,
 
 def queue(state):
     """A line of squeue about job 7, which ends two hours after its start, or is expected to."""
-    return f"7|{state}|{in_utc(STARTED)}|{in_utc(STARTED + 7200)}|01:00:00|n1|None|gpu|a|b"
+    return f"7|{state}|{in_utc(STARTED)}|{in_utc(STARTED + 7200)}|01:00:00|n1|None|gpu|me|a|b"
 
 
 def make_row(**changes):
@@ -147,6 +147,23 @@ def test_each_start_of_a_requeued_job_has_its_own_hours(slurm):
     plan = plan_of(make_spec(framework="pytorch_ddp"), billing=BILLING) | {"study": "s"}
     table = tabulate(plan, complete_and_list_jobs())
     assert table["status"].tolist() == ["preempted", "completed"] and table["hours"].tolist() == [0.5, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [
+        ("crashed", "the task was not done:\n  sgd, on 1 device crashed: exit status 143", "interrupted"),
+        ("crashed", "ValueError: no such layer", "crashed"),
+        ("interrupted", "stopped by SystemExit", "interrupted"),
+    ],
+)
+def test_a_job_that_a_signal_ended_before_slurm_started_it_again_has_not_crashed(slurm, status, reason, expected):
+    """Without a database, nobody tells how the first start ended."""
+    write_job(status=status, reason=reason)
+    write_job(moment="20260102T000000", job=JOB | {"restarts": 1}, started_at="1970-01-13T14:46:42+00:00")
+    slurm()
+    found = [record["status"] for record in complete_and_list_jobs().values()]
+    assert found == [expected, "completed"]
 
 
 def test_two_tries_in_one_job_share_its_time(slurm):

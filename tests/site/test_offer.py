@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from howmanygpus.invocation.cluster import find_closures, find_misfits
+from howmanygpus.paths import JOB_LOGS
 from howmanygpus.site import retrying
 from howmanygpus.site.machine import read_machine
 from howmanygpus.site.offer import Node, PartitionError, ask_for_offer, count_devices
@@ -190,12 +191,20 @@ def find_closed(tmp_path, account=None, **device):
         ("AllowQos=short", {"qos": "short"}, ""),
         ("AllowQos=long", {"account": "other"}, ""),
         ("DenyQos=short", {"qos": "short"}, "gpu is closed to the QOS short"),
+        ("AllowAccounts=other", {"SBATCH_ACCOUNT": "lab"}, "gpu is only for the accounts other, and jobs have lab"),
+        ("AllowQos=short", {"SBATCH_QOS": "short"}, ""),
+        ("AllowQos=short", {"SBATCH_QOS": "long", "qos": "short"}, ""),
         ("", {"account": "third"}, "slurm_account: 'third' is none of your accounts; choose from lab, other"),
         ("", {}, ""),
     ],
 )
 @pytest.mark.usefixtures("sacctmgr")
-def test_a_partition_that_is_closed_to_the_user_is_named_before_the_first_job(tmp_path, scontrol, limits, given, words):
+def test_a_partition_that_is_closed_to_the_user_is_named_before_the_first_job(
+    tmp_path, scontrol, monkeypatch, limits, given, words
+):
+    for name in ("SBATCH_ACCOUNT", "SBATCH_QOS"):
+        monkeypatch.setenv(name, given.get(name, ""))
+    given = {key: value for key, value in given.items() if not key.startswith("SBATCH_")}
     (scontrol / "partition").write_text(PARTITIONS.replace("MaxTime=01:00:00", f"MaxTime=01:00:00 {limits}"))
     messages = find_closed(tmp_path, **given)
     assert len(messages) == bool(words) and words in "".join(messages), messages
@@ -265,17 +274,18 @@ def test_a_retried_gate_job_requests_more_of_the_exhausted_resource(tmp_path, mo
     ends = {"1": "time_limit", "2": "host_out_of_memory", "3": "cancelled", "4": "time_limit"}
     monkeypatch.setattr(retrying, "ask_for_end", lambda job_id: {"status": ends[job_id]})
     monkeypatch.setenv(STARTED, "20260102T000000")
-    folder = tmp_path / "rule_observe_parity" / "torch-1"
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / JOB_LOGS / "rule_observe_parity" / "torch-1"
     folder.mkdir(parents=True)
 
     def fail(job_id, started="2026-01-02T00:01"):
         (folder / f"{job_id}.log").touch()
         moment = datetime.fromisoformat(f"{started}+00:00").timestamp()
         os.utime(folder / f"{job_id}.log", (moment, moment))
-        return compute_growth_of_job("observe_parity", ["torch-1"], 2, tmp_path)
+        return compute_growth_of_job("observe_parity", ["torch-1"], 2)
 
     assert fail("4", "2026-01-01T23:59") == Growth()
     assert fail("3") == Growth()
     assert fail("1") == Growth(time=2)
     assert fail("2") == Growth(time=2, memory=2)
-    assert compute_growth_of_job("observe_parity", ["torch-1"], 1, tmp_path) == Growth()
+    assert compute_growth_of_job("observe_parity", ["torch-1"], 1) == Growth()

@@ -10,6 +10,7 @@ import yaml
 from snakemake_executor_plugin_slurm.utils import set_gres_string
 from snakemake_interface_common.exceptions import WorkflowError
 
+from calling import work_without_calls
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.config.files import read_yaml
 from howmanygpus.measure.host.placement import Placement
@@ -17,6 +18,7 @@ from howmanygpus.measure.launch.launchers import build_command
 from howmanygpus.paths import JOB_LOGS
 from howmanygpus.site.jobs.completing import complete_attempts
 from howmanygpus.site.jobs.endings import explain_job
+from howmanygpus.site.jobs.invocations import announce
 from howmanygpus.site.machine import GRES, read_machine
 from howmanygpus.site.offer import Node, Offer
 from howmanygpus.site.requests import JobSize, job_resources, list_resources, placement
@@ -229,9 +231,13 @@ def test_the_state_of_a_job_in_slurm_becomes_a_status(state, status, words):
         ("ValueError: it says that slurmstepd exceeded memory limit", None),
     ],
 )
-def test_a_job_that_failed_by_the_limit_of_its_memory_says_so_in_its_log(tmp_path, monkeypatch, line, status):
-    monkeypatch.chdir(tmp_path)
-    log = tmp_path / JOB_LOGS / "rule_train" / "run" / "7.log"
+@pytest.mark.parametrize("folder", [str(JOB_LOGS), "logs of jobs"])
+def test_a_job_that_failed_by_the_limit_of_its_memory_says_so_in_its_log(tmp_path, monkeypatch, folder, line, status):
+    """The profile may name another folder, and the call whose jobs have their logs there may have been killed."""
+    work_without_calls(tmp_path, monkeypatch)
+    announce("killed", logs=tmp_path / folder)
+    announce("own")
+    log = tmp_path / folder / "rule_train" / "run" / "7.log"
     log.parent.mkdir(parents=True)
     log.write_text(f"a banner\n{line}\n*** JOB 7 CANCELLED\n")
     assert explain_job(Job("7", "FAILED")).get("status") == status

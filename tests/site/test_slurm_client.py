@@ -139,14 +139,14 @@ def test_a_garbled_answer_of_the_controller_does_not_end_a_job(program, database
 
 
 def test_the_queue_is_read_with_names_and_comments_that_have_bars_or_no_utf8(program):
-    line = b"7|PENDING|2026-10-20T10:00:00|N/A|1:00|n1|Priority|gpu|run_%s_mine|a|b"
+    line = b"7|PENDING|2026-10-20T10:00:00|N/A|1:00|n1|Priority|gpu|me|run_%s_mine|a|b"
     program("squeue", b"cat <<'END'\nCLUSTER: one\na banner\n" + line % LATIN + b"\nEND\n")
     (job,) = slurm.list_queue()
     assert job.name.endswith("_mine") and (job.reason, job.comment, job.started_at) == ("Priority", "a|b", TEN)
 
 
 def test_an_expected_end_is_no_end(program):
-    line = "{id}|{state}|2026-10-20T09:00:00|2026-10-20T10:00:00|1:00|n1|None|gpu|a|b"
+    line = "{id}|{state}|2026-10-20T09:00:00|2026-10-20T10:00:00|1:00|n1|None|gpu|me|a|b"
     program("squeue", show("\n".join((line.format(id=7, state="RUNNING"), line.format(id=8, state="COMPLETED")))))
     assert [job.ended_at for job in slurm.list_queue(states="all")] == [None, TEN]
 

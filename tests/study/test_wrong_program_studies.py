@@ -118,6 +118,14 @@ STUDIES: list[tuple[dict, str]] = [
         'program.report[0]: "step (" is no regular expression (missing ), unterminated '
         "subpattern at position 5); correct it",
     ),
+    *(
+        (
+            {"program": {"report": [rf"(?P<{group}>\d+){sign} "]}},
+            f'program.report[0]: "(?P<{group}>\\\\d+){sign_shown} " has the {group} in per cent, which is no count; '
+            r"let it go on to the number behind it, as in %.* (?P<step>\d+)/\d+ \[",
+        )
+        for group, sign, sign_shown in (("step", "%", "%"), ("epoch", r"\s*%", r"\\s*%"), ("samples", " %", " %"))
+    ),
     (
         {"program": {"report": ["loss (?P<loss>\\S+)"]}},
         'program.report[0]: "loss (?P<loss>\\\\S+)" has neither a group step nor a group epoch; '

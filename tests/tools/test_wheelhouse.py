@@ -205,3 +205,26 @@ def test_an_older_python_of_the_machine_is_found_for_pins_that_need_it(tmp_path,
     found = find_python([tmp_path / "pins.txt"])
     told = subprocess.run([found, "-c", "import sys; print(sys.version_info[:2])"], capture_output=True, text=True)
     assert told.stdout.strip() == str(tuple(own))
+
+
+def test_an_overlay_finds_nvidia_ml_py_although_the_old_pynvml_hides_that_of_the_site(root, tmp_path, monkeypatch):
+    """Up to version 11.5, the package pynvml has a folder of this name, which Python finds before the module."""
+    needs = tmp_path / "needs.txt"
+    needs.write_text("nvidia-ml-py==13.0\n")
+    monkeypatch.setattr(site, "MEASURED", needs)
+    python = tmp_path / "site" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", "--symlinks", python.parents[1]], check=True)
+    packages = Path(site.find_packages(str(python)))
+    with zipfile.ZipFile(make_wheel(tmp_path / "old", "nvidia_ml_py", "12.0")) as wheel:
+        wheel.extractall(packages)
+    (packages / "pynvml").mkdir()
+    (packages / "pynvml" / "__init__.py").write_text("class NVMLError(Exception): pass\n")
+    new = make_wheel(tmp_path / "wheels", "nvidia_ml_py", "13.0")
+    with zipfile.ZipFile(new, "a") as wheel:
+        wheel.writestr(
+            "pynvml.py", "NVML_FI_DEV_PCIE_COUNT_TX_BYTES = 1\nclass NVMLLibraryMismatchError(Exception): pass\n"
+        )
+    make_wheel(tmp_path / "wheels", "numpy")
+    assert site.list_missing(str(python)) == ["numpy"], "it has some nvidia-ml-py"
+    overlay = site.build_overlay(str(python), tmp_path / "wheels")
+    subprocess.run([overlay, "-c", "from pynvml import NVMLLibraryMismatchError"], check=True)

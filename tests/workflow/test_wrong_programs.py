@@ -209,6 +209,23 @@ def test_a_profile_that_ends_the_login_shell_is_no_program_that_ended_well(tmp_p
     assert not end or says(record["reason"], str(tmp_path / ".bash_profile"), "exec zsh")
 
 
+UNKNOWN = "ModuleCmd_Load.c(213):ERROR:105: Unable to locate a modulefile for $2"
+LMOD = "Lmod has detected the following error: The following module(s) are unknown:\n$2"
+
+
+@pytest.mark.parametrize("said", [LMOD, UNKNOWN, "loading $2"])
+@pytest.mark.parametrize("failing", ["cuda/13", "other/1"])
+def test_a_module_that_is_not_loaded_fails_the_run_although_module_ends_well(tmp_path, said, failing):
+    """Versions of Environment Modules before 4 end with 0. What a program loads itself is its own affair."""
+    module = f'module() {{ [ $2 != {failing} ] || echo "{said}" >&2; }}'
+    (tmp_path / ".bash_profile").write_text(f"unset BASH_ENV\n{module}\n")
+    command = "module load other/1; " + write('{"step": 1}', '{"step": 2}')
+    record = run_program(tmp_path, command, modules=("cuda/13",), HOME=str(tmp_path))
+    is_loaded = failing == "other/1" or said == "loading $2"
+    assert (record["status"] == "completed") == is_loaded, record["reason"]
+    assert is_loaded or says(record["reason"], "ran without a module", "cuda/13")
+
+
 def test_a_last_line_without_a_line_feed_counts(tmp_path):
     record = run_program(tmp_path, write('{"step": 1}') + """; printf '{{"step": 2}}' >> $HOWMANYGPUS_REPORT""")
     assert (record["status"], record["steps"]) == ("completed", 2)

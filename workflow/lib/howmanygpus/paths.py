@@ -9,7 +9,7 @@ ATTEMPTS = Path("results/attempts")
 JOBS = Path("results/jobs")
 """A record for each job that used devices."""
 JOB_LOGS = Path("results/logs/slurm")
-"""The executor plugin keeps the logs of failed jobs here, named by the job's id; see profiles/slurm/config.yaml."""
+"""The executor plugin keeps the logs of failed jobs here, by the job's id, unless `slurm-logdir` says otherwise."""
 SCRIPTS = Path("results/scripts")
 """Batch scripts that do single runs without Snakemake, named by the run's path."""
 TABLES = Path("results/tables")

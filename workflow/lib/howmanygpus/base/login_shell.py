@@ -16,13 +16,16 @@ It adds no line, so that the shell names the line of the command in its errors.
 """
 PROFILES = (".bash_profile", ".bash_login", ".profile")
 """A login shell of bash reads the first of these in the home folder, after /etc/profile (bash(1))."""
+REMEDY = (
+    "ends or replaces it, as `exec zsh` does; let it do so only in a shell in which you type: "
+    "`[[ $- == *i* ]] && exec zsh`"
+)
+ENDED = "the login shell (bash -l) that loads the modules ended before its command"
+UNREACHED = f"{ENDED}: a profile (/etc/profile, {', '.join(f'~/{name}' for name in PROFILES)}) {REMEDY}"
 
 
 def explain_unreached() -> str:
     """Return why a shell that loads modules did not run its command, with the remedy."""
     existing = [path for name in PROFILES if (path := Path.home() / name).exists()]
     own = f"{existing[0]} or /etc/profile" if existing else "/etc/profile"
-    return (
-        f"the login shell (bash -l) that loads the modules ended before its command: {own} ends or replaces it, as "
-        "`exec zsh` does; let it do so only in a shell in which you type: `[[ $- == *i* ]] && exec zsh`"
-    )
+    return f"{ENDED}: {own} {REMEDY}"

@@ -1,5 +1,6 @@
 """Compares the machine file and the studies with what the cluster offers, before any job is submitted."""
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -49,8 +50,9 @@ def find_misfits(plan: Plan, results: Path = RUNS) -> list[Finding]:
 def find_closures(plan: Plan, account: str | None, partition: str | None, results: Path = RUNS) -> list[Finding]:
     """Return a warning for each partition that starts none of the jobs, as far as groups, accounts and QOS tell.
 
-    account, partition: those that the profile names for its jobs; None for SLURM's defaults. results: as in
-    find_misfits. These are no errors: accounts may be nested, and SLURM alone knows all rules of its site.
+    account, partition: those that the profile names for its jobs; None for SLURM's defaults, and for the account that
+    the shell names. results: as in find_misfits. These are no errors: accounts may be nested, and SLURM alone knows all
+    rules of its site.
     """
     if not plan.machine.submits:
         return []
@@ -58,12 +60,14 @@ def find_closures(plan: Plan, account: str | None, partition: str | None, result
         known, user = slurm.list_partitions(), ask_user()
     except slurm.SlurmError:
         return []
-    jobs = {f"{PROFILE}: slurm_partition": (partition, None)}
+    shell_account, usual_qos = (os.environ.get(f"SBATCH_{what}") or None for what in ("ACCOUNT", "QOS"))
+    account = account or shell_account
+    jobs = {f"{PROFILE}: slurm_partition": (partition, usual_qos)}
     for run in plan.runs.values():
         place = f"{plan.machine.path}: devices.{run.device}.partition"
         if place not in jobs and not run.unsupported and not (results / run.path / "run.json").exists():
             options = plan.machine.device(run.device).options
-            jobs[place] = options["partition"], options["qos"]
+            jobs[place] = options["partition"], options["qos"] or usual_qos
     found = _check_account(user, account) if len(jobs) > 1 else []
     for place, (names, qos) in jobs.items() if len(jobs) > 1 else ():
         chosen = [each for each in known if (each.name in names.split(",") if names else each.is_default)]
@@ -96,7 +100,7 @@ def _check_device(plan: Plan, offer: Offer, runs: list[Run], place: str) -> Iter
     num_nodes = max(map(plan.machine.count_nodes, runs))
     yield from _check_nodes(offer, device, num_nodes, place)
     # Some QOS exceed the limits of the partition.
-    if device.options["qos"] is None:
+    if device.options["qos"] is None and not os.environ.get("SBATCH_QOS"):
         if offer.max_nodes < num_nodes <= len(offer.nodes):
             problem = (
                 f"runs need {num_nodes} nodes, and partition {offer.partition} gives a job {offer.max_nodes:g} at most"

@@ -47,7 +47,7 @@ from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from howmanygpus.invocation.attempts import record_refusal, record_unstarted
 from howmanygpus.invocation.failing import describe_run, has_started, list_logs, name_run, read_last_line, renew_logs
-from howmanygpus.invocation.job_states import Watch, has_failed, has_failed_in_grace
+from howmanygpus.invocation.job_states import Watch, find_failed_in_grace, has_failed
 from howmanygpus.invocation.refusals import find_patience_s, find_refusal, is_final, may_be_late
 from howmanygpus.invocation.submitted_jobs import (
     SubmittedJob,
@@ -59,6 +59,7 @@ from howmanygpus.invocation.submitted_jobs import (
 )
 from howmanygpus.invocation.versions import REMEDY, find_misfit
 from howmanygpus.site import slurm
+from howmanygpus.site.jobs import ledger
 from howmanygpus.site.jobs.endings import ask_for_end
 from howmanygpus.site.jobs.invocations import list_jobs
 from howmanygpus.site.slurm import SlurmError
@@ -99,14 +100,20 @@ _submission = threading.local()
 
 
 class Executor(plugin.Executor):
-    """The plugin's executor. is_ending: whether a signal has ended the call. asked_about: jobs in a question."""
+    """The plugin's executor.
+
+    is_ending: whether a signal has ended the call. asked_about: jobs in a question. not_noted: Snakemake's jobs that a
+    full disk kept from being noted for the bill, each with its id in SLURM.
+    """
 
     is_ending = False
     asked_about: Sequence[SubmittedJobInfo] = ()
+    not_noted: list[tuple[Any, str]]
 
     def __init__(self, workflow: Any, logger: Any):
         check_fits(logger.warning)
         self._watch, self._told_at, self._told = Watch(self), -REPORT_S, set[tuple[str, str]]()
+        self.not_noted = []
         super().__init__(workflow, logger)
 
     def run_job(self, job: Any) -> None:
@@ -151,11 +158,22 @@ class Executor(plugin.Executor):
                     slurm.cancel(ids - {_submission.job_id})
 
     def _note_devices(self, job: Any, job_id: str) -> None:
-        """Note a job for its bill. Whatever fails, the job goes on."""
+        """Note a job for its bill. Whatever fails, the job goes on; what a full disk rejects is tried again."""
         try:
             note_devices(job, job_id)
+        except OSError as error:
+            self.not_noted.append((job, job_id))
+            self.logger.warning(f"Job {job_id} could not be noted for the bill yet: {error}")
         except Exception as error:
             self.logger.warning(f"Job {job_id} could not be noted for the bill: {type(error).__name__}: {error}")
+
+    def note_again(self) -> list[str]:
+        """Try again to note jobs for the bill, and return the ids of those that still are not noted."""
+        for noted in list(self.not_noted):
+            with suppress(OSError):
+                note_devices(*noted)
+                self.not_noted.remove(noted)
+        return [job_id for _, job_id in self.not_noted]
 
     def _must_end(self) -> bool:
         return self.is_ending or not self.wait
@@ -219,6 +237,7 @@ class Executor(plugin.Executor):
     async def check_active_jobs(self, active_jobs: list) -> AsyncIterator[SubmittedJobInfo]:
         """Report the jobs that have ended, and return the others."""
         settings = self.workflow.executor_settings
+        self.note_again()
         # The plugin's list is empty meanwhile.
         self.asked_about = active_jobs
         states = await self._watch.read_states(job.external_jobid for job in active_jobs) if active_jobs else {}
@@ -252,9 +271,10 @@ class Executor(plugin.Executor):
                 log.unlink(missing_ok=True)
 
     def _fail(self, job_info: SubmittedJobInfo, words: str) -> None:
-        if has_failed_in_grace(job_info.external_jobid):
+        if preempted := find_failed_in_grace(job_info.external_jobid):
+            ledger.note_preemption(preempted)
             # SLURM would have put it into the queue again, which uses up no retry either.
-            job_info.job.attempt -= 1
+            job_info.job.attempt -= preempted.may_requeue
         log = (job_info.aux or {}).get("slurm_logfile")
         message = f"SLURM-job '{job_info.external_jobid}' failed, {words}. "
         self.report_job_error(job_info, msg=message, aux_logs=[str(log)] if log else [])

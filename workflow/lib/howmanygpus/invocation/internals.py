@@ -39,6 +39,11 @@ def name_call(workflow: Any) -> str:
     return getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}")
 
 
+def find_job_logs(workflow: Any, usual: Path) -> Path:
+    """Return the folder in which an executor of a cluster keeps the logs of its jobs; `usual` for others."""
+    return getattr(workflow.scheduler._executor, "slurm_logdir", usual)
+
+
 def replace_news(scheduler: Any, make: Callable[[threading.Semaphore], Any]) -> Any:
     """Replace the semaphore for which a scheduler waits by `make(semaphore)`, and return that.
 

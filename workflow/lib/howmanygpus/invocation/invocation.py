@@ -43,6 +43,7 @@ from howmanygpus.invocation.rules.parity import ParityRules
 from howmanygpus.invocation.rules.products import ProductRules
 from howmanygpus.invocation.rules.training import TrainingRules
 from howmanygpus.invocation.rules.weights import OwnModelRules, WeightRules, fetch_first
+from howmanygpus.paths import JOB_LOGS
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
 from howmanygpus.report.files import read_first_page
 from howmanygpus.site import retrying
@@ -179,6 +180,7 @@ class Invocation:
         account, partition = (starting.read_default(workflow, f"slurm_{what}") for what in ("account", "partition"))
         self._findings = [
             *starting.warn_about_deployment(workflow.deployment_settings.deployment_method),
+            *starting.leave_out_requests(self.machine),
             *find_closures(plan, account, partition),
             *plan.find(),
             *find_misfits(plan),
@@ -217,7 +219,8 @@ class Invocation:
         deciding.write_decisions(self.plan)
         starting.announce_gate(workflow, self._logger.info)
         # The names of all jobs of a call end with this.
-        announce(name := internals.name_call(workflow), warn)
+        name, logs = internals.name_call(workflow), internals.find_job_logs(workflow, JOB_LOGS)
+        announce(name, warn, logs)
         if self.machine.submits and not workflow.local_exec:
             every_s = workflow.executor_settings.init_seconds_before_status_checks
             waiting.watch_queue(name, every_s, warn)
@@ -251,4 +254,7 @@ class Invocation:
             self._progress.end()
         self._logger.removeFilter(self._failures)
         self._settle_attempts()
+        executor = self._workflow.scheduler._executor
+        if hasattr(executor, "note_again") and (lost := executor.note_again()):
+            self._logger.warning(f"The bill lacks the jobs {', '.join(lost)}: the disk is full, so nothing notes them.")
         complete_and_list_jobs()

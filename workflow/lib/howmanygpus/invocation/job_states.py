@@ -26,7 +26,7 @@ from functools import partial
 from typing import Any
 
 from howmanygpus.site import slurm
-from howmanygpus.site.slurm import SlurmError
+from howmanygpus.site.slurm import Job, SlurmError
 
 COMMANDS = slurm.STATUS_COMMANDS
 FAILED = {"BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "REVOKED", "TIMEOUT"}
@@ -113,12 +113,12 @@ def has_failed(job_id: str, state: str) -> bool:
     return state in FAILED or (state == "PREEMPTED" and is_final(job_id))
 
 
-def has_failed_in_grace(job_id: str) -> bool:
-    """Whether a job that SLURM may requeue failed in the grace time of a preemption, before SLURM did so."""
+def find_failed_in_grace(job_id: str) -> Job | None:
+    """Return a job if it failed in the grace time of a preemption, before SLURM requeued it or ended it."""
     with suppress(SlurmError):
         job = slurm.find_job(job_id)
-        return job is not None and job.failed_in_grace and job.may_requeue
-    return False
+        return job if job and job.failed_in_grace else None
+    return None
 
 
 def is_final(job_id: str) -> bool:

@@ -10,6 +10,7 @@ from howmanygpus.invocation.cluster import OF_DEVICES, find_misfits_without_devi
 from howmanygpus.invocation.deciding import refuse_overspending
 from howmanygpus.invocation.dry_run.summary import describe_gate
 from howmanygpus.invocation.submitted_jobs import find_older_jobs
+from howmanygpus.site import slurm
 from howmanygpus.site.machine import Machine
 from howmanygpus.study.plan import Plan
 
@@ -94,6 +95,17 @@ def warn_about_executor(machine: Machine, executor: str, is_local: bool) -> list
     remedy = f"choose the profile of the cluster or `--executor {machine.scheduler}`, or add `--config packed=true` "
     remedy += "inside an allocation"
     return [Finding(f"{machine.path}: scheduler", machine.scheduler, problem, remedy)]
+
+
+def leave_out_requests(machine: Machine) -> list[Finding]:
+    """Remove the shell's variables that change what jobs request, and return a warning that names them."""
+    if not (names := slurm.forget_requests() if machine.submits else []):
+        return []
+    problem = (
+        f"left out, because {machine.path} and config.yaml of the profile say what jobs request, such as `partition`, "
+        "`constraint`, `nodes: exclusive` or `sbatch_options` of a device"
+    )
+    return [Finding(f"{', '.join(names)} of your shell", "", problem)]
 
 
 def warn_about_deployment(methods: Iterable[Any]) -> list[Finding]:

@@ -10,6 +10,7 @@ time at which it learned of the end or, from the second time on, the start of an
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from howmanygpus.files import write_json_atomic
 from howmanygpus.invocation.modules import find_own_name
 from howmanygpus.paths import STATE
 from howmanygpus.site.jobs import ledger
-from howmanygpus.site.jobs.invocations import list_killed_calls
+from howmanygpus.site.jobs.invocations import list_killed_calls, name_user
 from howmanygpus.site.slurm import ALIVE, SlurmError, list_queue
 from howmanygpus.study.largest.search import STUDY as SEARCHES
 from howmanygpus.study.runs import Run
@@ -45,20 +46,29 @@ class SubmittedJob:
 
 
 def find_older_jobs(warn: Callable[[str], None]) -> list[Finding]:
-    """Note the jobs of killed calls. Return an error if SLURM does not tell them, because they would be done twice.
+    """Note the jobs of killed calls. Return an error if their work would be done twice.
+
+    This is so if SLURM does not tell them, or if one of another user goes on, which only its user can take over.
 
     warn: prints how many of them go on. Call it before this call announces itself.
     """
     if not (names := tuple(call.name for call in list_killed_calls())):
         return []
     try:
-        queue = list_queue("all")
+        queue = list_queue("all", own=False)
     except SlurmError as error:
         problem = f"{error}, and a call in this folder was killed whose jobs may go on: their work would be done twice."
         return [find_error("", "", f"{problem} Give the call again when `squeue --me` answers.", "")]
-    for job in queue:
-        if job.name.endswith(names) and (job.is_alive or job.state == "COMPLETED"):
-            OLDER[job.id] = job.state
+    left = [job for job in queue if job.name.endswith(names)]
+    if others := [job for job in left if job.is_alive and job.user != name_user(os.geteuid())]:
+        owner, ids = others[0].user, " ".join(job.id for job in others if job.user == others[0].user)
+        problem = (
+            f"a call of {owner} in this folder was killed, and jobs of it go on, which only {owner} can take over or "
+            f"cancel: their work would be done twice. Wait for their end (`squeue --jobs={ids.replace(' ', ',')}`), or "
+            f"have {owner} give the call again or `scancel {ids}`."
+        )
+        return [find_error("", "", problem, "")]
+    OLDER.update({job.id: job.state for job in left if job.is_alive or job.state == "COMPLETED"})
     if count := sum(state in ALIVE for state in OLDER.values()):
         warn(f"Jobs of a killed call that have not ended: {count}. Those that do steps of this call are waited for.")
     return []

@@ -11,10 +11,11 @@ from datetime import datetime
 from pathlib import Path
 
 from howmanygpus.files import read_each
-from howmanygpus.paths import ATTEMPTS, JOB_LOGS
+from howmanygpus.paths import ATTEMPTS
 from howmanygpus.site.jobs.attempts import TIME_FORMAT
 from howmanygpus.site.jobs.completing import complete_attempts
 from howmanygpus.site.jobs.endings import ask_for_end
+from howmanygpus.site.jobs.invocations import find_job_logs
 
 STARTED = "HOWMANYGPUS_CALL_STARTED"
 """Environment variable with the start of the call of Snakemake. Jobs inherit it."""
@@ -66,13 +67,13 @@ def read_attempts_since(folder: Path, started: str) -> list[dict]:
     return [record for name, record in read if name >= started]
 
 
-def compute_growth_of_job(rule: str, wildcards: Iterable[str], attempt: int, logs: Path = JOB_LOGS) -> Growth:
+def compute_growth_of_job(rule: str, wildcards: Iterable[str], attempt: int) -> Growth:
     """Return how much more an attempt at a job other than a run requests, from SLURM's state of the earlier jobs."""
     if attempt == 1:
         return FIRST
     started = calendar.timegm(time.strptime(os.environ[STARTED], TIME_FORMAT))
-    folder = logs / f"rule_{rule}" / "_".join(wildcards).replace("/", "_")
-    ids = [path.stem for path in folder.glob("*.log") if path.stat().st_mtime >= started]
+    logs = find_job_logs(f"rule_{rule}/{'_'.join(wildcards).replace('/', '_')}/*.log")
+    ids = [path.stem for path in logs if path.stat().st_mtime >= started]
     return _grow(ask_for_end(job_id).get("status") for job_id in ids)
 
 

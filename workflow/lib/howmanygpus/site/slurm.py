@@ -33,6 +33,12 @@ PREFERENCES = re.compile(
 
 Those of SLURM_ that say where SLURM is, and who asks, are none. The manual page of each command lists its variables.
 """
+REQUESTS = re.compile(r"SBATCH_(?!(ACCOUNT|QOS|RESERVATION|WCKEY|DEBUG)$).*|SLURM_HINT|SINFO_.*")
+"""Variables with which a shell changes what sbatch requests for each job (sbatch(1)).
+
+Those that say who pays, or in which queue or reservation jobs wait, are none. Those of sinfo hide the default partition
+from Snakemake's plugin.
+"""
 STATUS_COMMANDS = ("squeue", "sacct")
 """Commands that tell the states of jobs: of those in the queue, and of those in the accounting database."""
 FORGOTTEN = "Invalid job id specified"
@@ -62,6 +68,7 @@ QUEUE = {
     "%N": "nodes",
     "%r": "reason",
     "%P": "partition",
+    "%u": "user",
     "%j": "name",
     # The last one, because it may contain the separator.
     "%k": "comment",
@@ -105,6 +112,7 @@ class Job:
     id: str
     state: str = ""
     name: str = ""
+    user: str = ""
     comment: str = ""
     reason: str = ""
     partition: str = ""
@@ -369,6 +377,14 @@ def submit(options: Sequence[str], script: str) -> str:
     if done.returncode:
         raise SlurmError("sbatch", done.returncode, done.stderr)
     return done.stdout + done.stderr
+
+
+def forget_requests() -> list[str]:
+    """Remove from this process's environment what changes the requests of its jobs, and return the names."""
+    names = [name for name in sorted(os.environ) if REQUESTS.fullmatch(name)]
+    for name in names:
+        del os.environ[name]
+    return names
 
 
 def to_minutes(limit: str | None) -> float:

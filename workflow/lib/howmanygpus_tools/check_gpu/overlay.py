@@ -17,6 +17,7 @@ from pathlib import Path
 from howmanygpus.base.environment import build_surroundings
 from howmanygpus.site.environments.build import call_pip, create
 from howmanygpus.site.environments.cache import resolve_cache
+from howmanygpus.site.environments.existing import NVML
 from howmanygpus.site.environments.horovod import find_packages
 from howmanygpus.site.environments.pins import read_requirements
 from howmanygpus_tools.wheelhouse.wheelhouse import MEASURED, WheelhouseError, normalize
@@ -117,18 +118,25 @@ def list_missing(python: str) -> list[str]:
     return [wanted[name] for name in _ask(python, MISSING, *wanted) if name]
 
 
+def list_hidden(python: str) -> list[str]:
+    """Return the requirements of the measured side that a Python has and does not find."""
+    has_nvml = not subprocess.run([python, "-c", NVML], capture_output=True, env=_own()).returncode
+    return [] if has_nvml else [line for line in read_requirements(MEASURED) if normalize(line) == "nvidia-ml-py"]
+
+
 def complete(python: str, wheels: Path | None) -> None:
     """Install the packages that a Python lacks for the measured side, from a folder of wheels or from the network.
 
     Raises WheelhouseError if pip fails.
     """
-    missing = list_missing(python)
     source = ["--no-index", "--find-links", str(wheels)] if wheels else []
-    if missing and subprocess.run([*call_pip(python), "install", "--quiet", *source, *missing]).returncode:
-        raise WheelhouseError(
-            f"{python} lacks {', '.join(missing)}, which cannot be installed as pip says above; have `make wheelhouse` "
-            "fill the folder without naming these in SITE_HAS"
-        )
+    for find, options in ((list_missing, []), (list_hidden, ["--ignore-installed"])):
+        wanted = find(python)
+        if wanted and subprocess.run([*call_pip(python), "install", "--quiet", *source, *options, *wanted]).returncode:
+            raise WheelhouseError(
+                f"{python} lacks {', '.join(wanted)}, which cannot be installed as pip says above; have "
+                "`make wheelhouse` fill the folder without naming these in SITE_HAS"
+            )
 
 
 def add_package_folders(python: str, folders: list[str]) -> None:

@@ -191,6 +191,9 @@ def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
     if not ending.has_begun and exit_status >= 0:
         attempt.error_of(rank).write_text(explain_unreached())
         return 1
+    if not exit_status and any(module in ending.module for module in spec.program["modules"]):
+        attempt.error_of(rank).write_text(f"the program ran without a module of its study: {ending.module}")
+        return 1
     if watcher and exit_status:
         # A program may report an outcome and fail at once.
         watcher.read_rest(is_cut=True)

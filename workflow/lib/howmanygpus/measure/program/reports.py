@@ -16,7 +16,8 @@ REPORT_VARIABLE = "HOWMANYGPUS_REPORT"
 """Environment variable with the file to which a program writes its reports."""
 OUTCOMES = ("diverged", "out_of_memory", "unsupported")
 """Outcomes that a program may report as `status`."""
-NUMBERS = {"step": int, "samples": int, "epoch": int, "loss": float, "time": float}
+COUNTS = ("step", "samples", "epoch")
+NUMBERS = {**dict.fromkeys(COUNTS, int), "loss": float, "time": float}
 KNOWN = {*NUMBERS, "metric", "status", "reason", "versions"}
 PLAIN_GROUPS = ("step", "samples", "epoch", "loss")
 """Groups of a regular expression that are no metrics."""
@@ -108,7 +109,7 @@ def _read_match(match: re.Match, line: str, arrived: float) -> Report:
         if value and (rest := _find_cut(match, name, line)):
             problem = f"has the {name} {value}{rest}, of which '{match.re.pattern}' takes {value} alone"
             raise ReportError(f"the line {line.strip()!r} {problem}; write (?P<{name}>{NUMBER_FORM})")
-        if value and NUMBERS.get(name) is int and line.startswith("%", match.end(name)):
+        if value and name in COUNTS and re.match(r" ?%", line[match.end(name) :]):
             remedy = "let the expression go on to the number behind it, as in 5/10"
             raise ReportError(
                 f"the line {line.strip()!r} has the {name} {value}% in per cent, which is no count; {remedy}"

@@ -8,37 +8,49 @@ import subprocess
 import sys
 from pathlib import Path
 
-from howmanygpus.base.login_shell import explain_unreached
+from howmanygpus.base.login_shell import ANNOUNCE, REACHED, UNREACHED, explain_unreached
 from howmanygpus.files import atomic_path
+from howmanygpus.measure.program.ending import MODULE
 from howmanygpus.site.environments.build import list_packages
 from howmanygpus.site.environments.cache import resolve_cache
 
 WRAPPER = """#!/bin/bash
 exec {python} "$@"
 """
-WITH_MODULES = """#!/bin/bash -l
-before=" $(compgen -e | tr '\\n' ' ')"
-{load}for name in $(compgen -e); do
-    [[ $before == *" $name "* ]] || HOWMANYGPUS_KEEP+=" $name"
-done
-export HOWMANYGPUS_KEEP
+WITH_MODULES = """#!/bin/bash
+if [[ $1 == --load-modules ]]; then
+    before=" $(compgen -e | tr '\\n' ' ')"
+    {load}for name in $(compgen -e); do
+        [[ $before == *" $name "* ]] || HOWMANYGPUS_KEEP+=" $name"
+    done
+    export HOWMANYGPUS_KEEP
+    {announce}export -p
+    exit
+fi
+loaded=$(bash -l "$0" --load-modules </dev/null) || exit
+if [[ $loaded != *{reached}* ]]; then
+    echo {unreached} >&2
+    exit 1
+fi
+unset $(compgen -e) 2>/dev/null
+eval "${{loaded##*{reached}}}"
 exec {python} "$@"
 """
 """
-The script starts a login shell, because only a login shell defines `module`. Runs keep the variables that the modules
-set, see howmanygpus.base.environment. Without modules, the shell is none, because profiles of login shells
-replace the PATH in which the user has an interpreter's command.
+The script calls itself in a login shell, because only a login shell defines `module`, and takes over its variables. A
+profile that ends or replaces the login shell is thus seen at each start. Runs keep the variables that the modules set,
+see howmanygpus.base.environment. Without modules, there is no login shell, because profiles replace the PATH in
+which the user has an interpreter's command.
 """
 LOAD = """module load {module} || {{ echo 'module load '{module}' failed' >&2; exit 1; }}
 """
-NEEDED = (
-    "import numpy, psutil, pynvml, safetensors, filelock, jsonschema, yaml, simplejpeg, cv2, PIL; "
-    "from pynvml import NVMLLibraryMismatchError, NVML_FI_DEV_PCIE_COUNT_TX_BYTES"
-)
+NVML = "from pynvml import NVMLLibraryMismatchError, NVML_FI_DEV_PCIE_COUNT_TX_BYTES"
 """
-Packages that training needs, and names of nvidia-ml-py from 12.560 on. The package pynvml up to version 11.5 brings a
-module of the same name that has neither, and Python finds it first.
+Names of nvidia-ml-py from 12.560 on. The package pynvml up to version 11.5 brings a module of the same name that has
+neither, and Python finds it first.
 """
+NEEDED = f"import numpy, psutil, pynvml, safetensors, filelock, jsonschema, yaml, simplejpeg, cv2, PIL; {NVML}"
+"""Code that imports what training needs."""
 IMPORTED = "howmanygpus: imported"
 """The line that an interpreter prints if it has these modules."""
 
@@ -59,11 +71,12 @@ def wrap_interpreter(name: str, pins: list[Path], existing: dict) -> dict:
         text=True,
         errors="replace",
     )
-    if not answer.returncode and IMPORTED not in answer.stdout.splitlines():
-        why = explain_unreached() if existing["modules"] else "it ends with exit status 0 before"
+    lines = [line for line in answer.stderr.splitlines() if line.strip()] or [f"exit status {answer.returncode}"]
+    is_unreached = lines[-1] == UNREACHED
+    if is_unreached or (not answer.returncode and IMPORTED not in answer.stdout.splitlines()):
+        why = explain_unreached() if is_unreached else "it ends with exit status 0 before"
         sys.exit(f"environments.{name} of the machine file: {given} runs no code of Python: {why}")
     if answer.returncode:
-        lines = [line for line in answer.stderr.splitlines() if line.strip()] or [f"exit status {answer.returncode}"]
         print(answer.stderr, file=sys.stderr)
         remedy = "or install envs/measured.txt there"
         if "pynvml" in lines[-1]:
@@ -72,6 +85,9 @@ def wrap_interpreter(name: str, pins: list[Path], existing: dict) -> dict:
             f"{given} with modules {existing['modules']} cannot `{NEEDED}`: {lines[-1].strip()}; correct "
             f"environments.{name} of the machine file, {remedy}"
         )
+    unloaded = [line.strip() for line in lines if MODULE.search(line)]
+    if existing["modules"] and unloaded:
+        sys.exit(f"{unloaded[0]}; correct `modules` of environments.{name} of the machine file: {existing['modules']}")
     record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
     return record | {"existing": existing, "packages": list_packages(python)}
 
@@ -81,7 +97,8 @@ def write_wrapper(path: Path, existing: dict) -> None:
     given = existing["python"]
     start = shlex.quote(given) if Path(given).exists() else given
     load = "".join(LOAD.format(module=shlex.quote(module)) for module in existing["modules"])
-    text = (WITH_MODULES if load else WRAPPER).format(load=load, python=start)
+    words = {"announce": ANNOUNCE, "reached": shlex.quote(REACHED), "unreached": shlex.quote(UNREACHED)}
+    text = (WITH_MODULES if load else WRAPPER).format(load=load, python=start, **words)
     if path.exists() and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)

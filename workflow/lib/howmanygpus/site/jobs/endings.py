@@ -11,7 +11,7 @@ from pathlib import Path
 
 from howmanygpus.measure.host.slurm import find_out_of_memory
 from howmanygpus.measure.records import AttemptFolder
-from howmanygpus.paths import JOB_LOGS
+from howmanygpus.site.jobs.invocations import find_job_logs
 from howmanygpus.site.slurm import Job, SlurmError, look_up
 
 STATES = {
@@ -59,7 +59,7 @@ def explain_job(job: Job | None) -> dict:
     With OverMemoryKill, the state of a job that took too much memory is FAILED, and only its log says why.
     """
     if job and job.state == "FAILED" and not job.failed_in_grace:
-        words = next(filter(None, map(find_out_of_memory, JOB_LOGS.rglob(f"{job.id}.log"))), "")
+        words = next(filter(None, map(find_out_of_memory, find_job_logs(f"{job.id}.log"))), "")
         return {"status": "host_out_of_memory", "reason": words} if words else {}
     state = "PREEMPTED" if job and job.failed_in_grace else job and job.state
     if job is None or state not in STATES:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -23,7 +23,7 @@ from howmanygpus.base.messages import TOLD, VARIABLE
 from howmanygpus.base.secrets import make_hiding
 from howmanygpus.files import read_each, write_json_atomic
 from howmanygpus.measure.records import now
-from howmanygpus.paths import RUNS, STATE
+from howmanygpus.paths import JOB_LOGS, RUNS, STATE
 from howmanygpus.site.slurm import SlurmError, list_queue
 
 CALLS = STATE / "calls"
@@ -39,7 +39,11 @@ class InUseError(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """One call. `name` is also the name of all its jobs of SLURM; `born` is the start time of its process, in ticks."""
+    """One call.
+
+    name: also that of all its jobs of SLURM. born: the start time of its process, in ticks. logs: where its jobs of
+    SLURM have their logs.
+    """
 
     name: str
     folder_id: str
@@ -48,22 +52,22 @@ class Call:
     born: int | None
     started_at: str
     command: str
+    logs: str = str(JOB_LOGS)
 
     def describe(self) -> str:
         return f"process {self.pid} on {self.host}, since {self.started_at} ({self.command})"
 
 
-def announce(name: str, say: Callable[[str], None] = print) -> None:
+def announce(name: str, say: Callable[[str], None] = print, logs: Path = JOB_LOGS) -> None:
     """Announce this process as a call until it ends. Its jobs inherit the name by the environment variable.
 
-    say: prints on the screen what jobs of the call tell it.
+    say: prints on the screen what jobs of the call tell it. logs: see Call.
     """
     CALLS.mkdir(parents=True, exist_ok=True)
     read_each(CALLS, "*.json", _mark_if_killed)
     command = make_hiding(os.environ)(" ".join(["snakemake", *sys.argv[1:]]))
-    call = Call(
-        name, identify_folder(), os.uname().nodename, os.getpid(), read_start_ticks(os.getpid()), now(), command
-    )
+    process = (os.uname().nodename, os.getpid(), read_start_ticks(os.getpid()))
+    call = Call(name, identify_folder(), *process, now(), command, str(logs))
     path = (CALLS / f"{name}.json").absolute()
     write_json_atomic(path, asdict(call))
     os.environ[VARIABLE] = name
@@ -102,7 +106,7 @@ def refuse_folder_of_another() -> None:
     below = (state.glob("*/"), STATE.glob("*/"), results.glob("*/"), results.glob("*/*/"))
     for path in filter(Path.exists, (Path(), state, results, *itertools.chain(*below))):
         if path.stat().st_uid != os.geteuid() and not os.access(path, os.W_OK | os.X_OK):
-            owner, user = (_name_user(uid) for uid in (path.stat().st_uid, os.geteuid()))
+            owner, user = (name_user(uid) for uid in (path.stat().st_uid, os.geteuid()))
             raise InUseError(
                 f"{path.absolute()}: belongs to {owner}, and {user} cannot write there. Give your calls in a folder of "
                 f"your own, which can use the same clone: `--directory FOLDER`. To share this one, {owner} gives "
@@ -111,11 +115,12 @@ def refuse_folder_of_another() -> None:
             )
 
 
-def _name_user(uid: int) -> str:
+def name_user(uid: int) -> str:
+    """Return the name of a user; its number if the system knows none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return f"user {uid}"
+        return str(uid)
 
 
 def read_call(name: str | None) -> Call | None:
@@ -132,6 +137,12 @@ def list_killed_calls() -> list[Call]:
 def list_jobs_of_folder(folder: Path) -> list[str]:
     """Return the ids of the jobs in SLURM's queue that calls in a folder have submitted; empty without SLURM."""
     return list_jobs([call.name for call in _find_all(folder)], own=False)
+
+
+def find_job_logs(pattern: str) -> Iterator[Path]:
+    """Yield the files of a pattern in the folders to which calls here let SLURM write the logs of jobs."""
+    for folder in dict.fromkeys([str(JOB_LOGS), *(call.logs for call in _find_all(Path()))]):
+        yield from Path(folder).rglob(pattern)
 
 
 def _find_all(folder: Path) -> list[Call]:
@@ -178,7 +189,7 @@ def is_alive(pid: int, born: int | None) -> bool:
 
 def _read(path: Path) -> Call:
     values = json.loads(path.read_text())
-    return Call(**{field.name: values[field.name] for field in fields(Call)})
+    return Call(**{field.name: values[field.name] for field in fields(Call) if field.name in values})
 
 
 def _is_alive(path: Path) -> bool:

@@ -29,7 +29,7 @@ from howmanygpus.measure.records import now
 from howmanygpus.paths import ATTEMPTS, JOBS, RUNS
 from howmanygpus.site import slurm
 from howmanygpus.site.jobs.attempts import TIME_FORMAT
-from howmanygpus.site.jobs.completing import write_if_room
+from howmanygpus.site.jobs.completing import TERMINATED, write_if_room
 from howmanygpus.site.jobs.endings import explain_job
 from howmanygpus.site.jobs.invocations import is_alive, read_start_ticks
 from howmanygpus.site.slurm import AT_ONCE, Job, SlurmError, list_accounted, list_queue
@@ -187,6 +187,14 @@ TOLD = ("status", "reason", "finished_at")
 """Keys of a job's record that are taken from the outcome."""
 
 
+def note_preemption(job: Job, jobs: Path = JOBS) -> None:
+    """Write into the record of a job that it failed because of a preemption, which the controller soon forgets."""
+    for path in jobs.rglob(f"*-job{job.id}.json"):
+        record = json.loads(path.read_text())
+        if record["status"] in ENDED_BY_SIGNAL:
+            write_if_room(path, record | explain_job(job), leftovers=[])
+
+
 def complete_and_list_jobs(jobs: Path = JOBS, results: Path = Path()) -> dict[str, dict]:
     """Complete the records of ended jobs, and return all records by their path. Arguments as in complete_jobs."""
     before, completed = complete_jobs(jobs, results)
@@ -220,9 +228,25 @@ def complete_jobs(jobs: Path = JOBS, results: Path = Path()) -> tuple[dict[Path,
         told = read_outcome(path, record, results) if record["kind"] == RUN else {}
         answer = find_start(known.get(record["job"]["id"], []), record) if "job" in record else None
         held = read_held(path.with_suffix(HELD_TIME_SUFFIX)) if "held_s" in record else {}
-        if (ended := complete(record | told | held, answer)) != record:
+        given = record | told | held | _explain_requeue(record, records.values())
+        if (ended := complete(given, answer)) != record:
             completed[path] = ended
     return records, completed
+
+
+def _explain_requeue(record: dict, records: Iterable[dict]) -> dict:
+    """Return status and reason of a job that ended by a signal, after which SLURM started it again; otherwise empty.
+
+    records: all, among which the later start has one of its own.
+    """
+    if record["kind"] == RUN or record["status"] not in ENDED_BY_SIGNAL or not record.get("job"):
+        return {}
+    if record["status"] == "crashed" and not record["reason"].endswith(TERMINATED):
+        return {}
+    job_id, restarts = record["job"]["id"], record["job"]["restarts"]
+    later = [each for each in records if _is_of(each, job_id) and (each["job"]["restarts"] or 0) > (restarts or 0)]
+    words = f"SLURM put job {job_id} into the queue again"
+    return {"status": "interrupted", "reason": words} if later and restarts is not None else {}
 
 
 def _list_submitted(jobs: Path) -> dict[Path, str]:

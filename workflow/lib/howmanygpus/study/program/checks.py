@@ -11,7 +11,7 @@ from pathlib import Path
 from howmanygpus.config.errors import ConfigError, refuse, suggest
 from howmanygpus.config.findings import Finding
 from howmanygpus.measure.program.command import PLACEHOLDERS, CommandError, parse_placeholders
-from howmanygpus.measure.program.reports import NUMBER_FORM, PER_CENT, PLAIN_GROUPS
+from howmanygpus.measure.program.reports import COUNTS, NUMBER_FORM, PER_CENT, PLAIN_GROUPS
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.study.program.commands import LAUNCHERS, SCRIPTS, StartedProgram, list_started
 
@@ -151,6 +151,9 @@ def check_report(place: str, program: dict, quality: dict, gives_thresholds: boo
             own = set(re.compile(text).groupindex)
         except re.error as error:
             raise refuse(where, text, f"is no regular expression ({error})", "correct it") from None
+        if in_per_cent := [name for name in COUNTS if name in own and _is_per_cent(text, name)]:
+            remedy = r"let it go on to the number behind it, as in %.* (?P<step>\d+)/\d+ \["
+            raise refuse(where, text, f"has the {in_per_cent[0]} in per cent, which is no count", remedy)
         if not own & {"step", "epoch"} and not (own - set(PLAIN_GROUPS) and names_epochs):
             remedy = r"name a group, as in step (?P<step>\d+) or epoch (?P<epoch>\d+)"
             raise refuse(where, text, "has neither a group step nor a group epoch", remedy)
@@ -166,6 +169,12 @@ def check_report(place: str, program: dict, quality: dict, gives_thresholds: boo
         problem = f"has no group {quality['metric']}, on whose thresholds runs are judged"
         remedy = f"add an expression with (?P<{quality['metric']}>...) or remove quality.thresholds"
         raise refuse(f"{place}.report", program["report"], problem, remedy)
+
+
+def _is_per_cent(text: str, name: str) -> bool:
+    """Whether a sign of per cent follows the number of a group."""
+    behind = text.partition(f"(?P<{name}>{extract_group(text, name)})")[2]
+    return bool(re.match(r"(?:\)|\?|\\s[*+?]?| )*\\?%", behind))
 
 
 def find_groups(text: str) -> set[str]:
@@ -232,7 +241,7 @@ def warn_about_numbers(place: str, program: dict) -> list[Finding]:
     """Return a warning for each group that does not take all forms of numbers that programs print."""
     doubts = []
     for position, text in enumerate(program["report"] or ()):
-        for name in sorted(find_groups(text) - {"step", "samples", "epoch"}):
+        for name in sorted(find_groups(text) - set(COUNTS)):
             forms, own = NUMBERS.get(name, METRICS), extract_group(text, name)
             if own and (missed := [form for form in forms if not re.fullmatch(own, form)]):
                 problem = f"the group {name} does not take {', '.join(missed)}"

@@ -174,10 +174,11 @@ def _check_training(path: str, model: nn.Module, image_shape: Shape, num_classes
 
 def _refuse_unused(path: str, unused: list[str], in_some_steps: bool) -> None:
     why = "because devices wait for the gradients of all parameters"
-    problem, remedy = "take no part in the logits", "remove them or set requires_grad = False"
+    instead = "multiply what they compute by zero, instead of leaving it out"
+    problem, remedy = "take no part in the logits", "remove them, or set requires_grad = False"
+    remedy += f", or, if the images decide which take part, {instead}"
     if in_some_steps:
-        problem += " in some steps, in which a draw leaves them out"
-        remedy = "multiply what they compute by zero then, instead of leaving it out"
+        problem, remedy = f"{problem} in some steps, in which a draw leaves them out", instead
     raise OwnModelError(f"{path}: {', '.join(unused[:3])} {problem}; {remedy}, {why}")
 
 
