@@ -9,7 +9,7 @@ import yaml
 
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.report.rows import describe_own_rates, name_own_rates
-from howmanygpus.report.texts import write_configuration
+from howmanygpus.report.words import write_configuration
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
 from project import ROOT, study

@@ -19,7 +19,7 @@ for name, drawn in figures.list_together().items():
             svg=[
                 report(
                     f"results/figures/{{study}}/{figure}.svg",
-                    caption=f"../report/{figure}.rst",
+                    caption=f"../report/captions/{figure}.rst",
                     category=number_category(figures.describe_figure(figure).category),
                     subcategory="{study}",
                     labels={"figure": figures.describe_figure(figure).title},
@@ -77,7 +77,7 @@ rule write_all_runs:
     output:
         page=report(
             "results/all_runs.html",
-            caption="../report/all_runs.rst",
+            caption="../report/captions/all_runs.rst",
             category=number_category("All runs"),
             subcategory="all studies",
             labels={"page": "Every run, with its record and a figure of all rates"},

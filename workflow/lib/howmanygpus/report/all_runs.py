@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from howmanygpus.clone import TEMPLATES
 from howmanygpus.paths import ATTEMPTS
 from howmanygpus.report.columns import SERIES, STUDY, TASK, TITLES, list_columns
 from howmanygpus.report.files import find_record
@@ -25,9 +26,9 @@ from howmanygpus.report.outcomes import UNDECIDED, read_run_attempts
 from howmanygpus.report.tables.scaling import CONFIGURATION
 from howmanygpus.report.tables.timelines import describe_run
 from howmanygpus.report.telemetry import HOST
-from howmanygpus.report.texts import FOLDER, write_number
 from howmanygpus.report.timelines import PHASE_SERIES, PHASES, unpack
 from howmanygpus.report.trajectory import has_unexplained_losses
+from howmanygpus.report.words import write_number
 from howmanygpus.surroundings.secrets import shorten
 
 NAMES = {name: TITLES[name] for name in (*list_columns(STUDY, TASK, SERIES), "placement")}
@@ -231,7 +232,7 @@ def pack(details: list[dict[str, Any]]) -> str:
 def render(facts: dict[str, Any], figures: dict[str, str]) -> str:
     """Return the page. figures: an SVG for each study."""
     environment = Environment(
-        loader=FileSystemLoader(FOLDER),
+        loader=FileSystemLoader(TEMPLATES),
         undefined=StrictUndefined,
         autoescape=True,
         trim_blocks=True,

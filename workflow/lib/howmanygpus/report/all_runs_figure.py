@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 from howmanygpus.report.rows import count_units, find_unit, name_count, name_series
 from howmanygpus.report.style import GREY, choose_styles, label_lines, mark_counts
 from howmanygpus.report.tables.scaling import CONFIGURATION
-from howmanygpus.report.texts import write_number, write_value
+from howmanygpus.report.words import write_number, write_value
 
 SPREAD = 0.3
 """Part of a doubling by which the series of one device count are spread to each side, so that points are apart."""

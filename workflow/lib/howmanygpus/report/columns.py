@@ -12,6 +12,9 @@ STUDY, TASK, SERIES, PLACE, BATCH, UNIT, REPEAT = "study", "task", "series", "pl
 LEVELS = (STUDY, TASK, SERIES, PLACE, BATCH, UNIT, REPEAT)
 """Levels of columns. A series is a line of a figure, and a place is what it runs on."""
 
+FEWEST_NODES = "fewest nodes"
+"""The column `placement` of studies without the key `num_nodes`; others name the number of nodes there."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -56,9 +59,5 @@ CONFIGURATION = [name for name in IDENTITY if name not in list_columns(REPEAT)]
 """Columns that all repeats of a configuration share."""
 CURVE = list_columns(STUDY, TASK, SERIES, UNIT)
 """Columns that all configurations of a curve over devices and batches share."""
-POINT = list_columns(PLACE, BATCH)
-"""Columns in which the configurations of a curve differ."""
-POINT = list_columns(PLACE, BATCH)
-"""Columns in which the configurations of a curve differ."""
 POINT = list_columns(PLACE, BATCH)
 """Columns in which the configurations of a curve differ."""

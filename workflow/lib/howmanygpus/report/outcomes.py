@@ -13,12 +13,10 @@ from howmanygpus.files import read_each
 from howmanygpus.measure.schema import RecordError, read_record
 from howmanygpus.measure.spec import MODEL_PATH_KEYS
 from howmanygpus.paths import ATTEMPTS, RUNS
-from howmanygpus.report.columns import IDENTITY
+from howmanygpus.report.columns import FEWEST_NODES, IDENTITY
 from howmanygpus.report.rows import name_count
 from howmanygpus.surroundings.secrets import hide_everywhere
 
-FEWEST = "fewest nodes"
-"""The column `placement` of studies without the key `num_nodes`; others name the number of nodes there."""
 UNDECIDED = (
     *("unsupported", "failed_parity", "missing", "not_run", "running", "stale"),
     *("interrupted", "suspended", "refused", "blocked", "cancelled", "preempted", "node_failed", "disk_full"),
@@ -54,8 +52,8 @@ class Outcome:
 
     path: folder of the run below results/runs/. record: its run.json, else the attempt.json of its last attempt, else
     None. has_run: whether the record is a run.json. attempts: the records of all its failed attempts. protocol: the
-    unfair protocol that the run follows, a key of report.published.WORDS, or empty. control: what a control run leaves
-    out, such as `no_exchange`, or empty.
+    unfair protocol that the run follows, one of published.PROTOCOLS, or empty. control: what a control run leaves out,
+    such as `no_exchange`, or empty.
     """
 
     path: str
@@ -99,7 +97,7 @@ def read_outcomes(plan: dict, results: Path = Path()) -> Iterator[Outcome]:
 
 def identify(plan: dict, spec: dict) -> dict:
     """Return the columns that name a run. spec: its planned specification."""
-    placement = FEWEST if plan["config"]["num_nodes"] is None else name_nodes(spec["num_nodes"])
+    placement = FEWEST_NODES if plan["config"]["num_nodes"] is None else name_nodes(spec["num_nodes"])
     of_study = {"placement": placement, "unit": read_unit(plan["config"])}
     return {key: of_study[key] if key in of_study else spec[key] for key in IDENTITY}
 

@@ -1,25 +1,28 @@
-"""
-Texts of an answer, of a comparison and of a proposal, by templates in workflow/report/.
-
-Whoever changes a sentence changes a template only. The templates get the functions of this module that write numbers.
-"""
+"""Texts of an answer, of a comparison and of a proposal, by templates in workflow/report/templates/."""
 
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from howmanygpus.report.gallery import Entry, Pair
-from howmanygpus.report.outcomes import FEWEST as FEWEST_NODES
 from howmanygpus.report.result import Comparison
-from howmanygpus.report.rows import count_units, name_count
+from howmanygpus.report.rows import name_count
+from howmanygpus.report.words import (
+    WHOLE,
+    Value,
+    choose_unit,
+    fill,
+    scale,
+    write_duration,
+    write_median,
+    write_number,
+    write_target,
+    write_value,
+)
 
-FOLDER = Path(__file__).parents[3] / "report"
 WIDTH, HEIGHT = 100, 25
 """Columns of texts, and lines of a first screen."""
 MOST = (
@@ -33,26 +36,8 @@ MOST = (
 )
 """Most parts of each kind that a first screen shows, from the fullest to the shortest."""
 ALL = dict.fromkeys(MOST[0], 1000)
-LONGEST = 190
-"""Characters of a sentence on a first screen, which is cut beyond. What to run next is no part of it."""
-FEWEST = 25
-"""Characters of a sentence that is cut, below which it is left out."""
 GAP = "  "
 """Between the columns of a table."""
-WHOLE = "\N{NO-BREAK SPACE}"
-UNITS = (("s", 1.0, 90.0), ("min", 60.0, 90.0), ("h", 3600.0, 48.0), ("days", 86400.0, float("inf")))
-"""Units of durations: name, seconds, and the number from which on the next unit is used."""
-READABLE = 0.01
-"""Price of one run, about a cent, below which that of 1,000 runs is written."""
-
-TEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-}
-"""Letters that mean something to LaTeX, with how it writes them."""
-
-Value = dict[str, float | None]
 
 
 def render_answer(facts: dict[str, Any], suffix: str) -> str:
@@ -112,29 +97,8 @@ def render_proposal(facts: dict[str, Any], suffix: str) -> str:
     return _fill(f"proposal.{suffix}.jinja", is_folded=suffix == "txt", facts=facts, **tables)
 
 
-def word(kind: str, **facts: Any) -> str:
-    """Return the sentence of a doubt or of a refusal, which is the macro of this name in doubts.jinja."""
-    return getattr(_set_up().get_template("doubts.jinja").module, kind)(**facts)
-
-
-@cache
-def _set_up() -> Environment:
-    """Return the environment of all templates, with the functions that write numbers."""
-    environment = Environment(
-        loader=FileSystemLoader(FOLDER), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    written = (write_number, write_duration, write_value, write_change, write_configuration, write_price, write_target)
-    named = {each.__name__.removeprefix("write_"): each for each in written}
-    environment.globals |= named | {
-        each.__name__: each for each in (name_alternative, name_next, name_count, count_units, shorten, is_cut)
-    }
-    environment.globals["inverse"] = invert
-    environment.filters |= {"tex": escape_for_tex, "whole": keep_whole, "number": write_number}
-    return environment
-
-
 def _fill(template: str, is_folded: bool = True, **names: Any) -> str:
-    lines = _set_up().get_template(template).render(names).splitlines()
+    lines = fill(template, **names).splitlines()
     return "\n".join(_fold(line) if is_folded else line.rstrip() for line in lines) + "\n"
 
 
@@ -144,104 +108,6 @@ def _fold(line: str) -> str:
         return line.rstrip().replace(WHOLE, " ")
     folded = textwrap.fill(line, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     return folded.replace(WHOLE, " ")
-
-
-def keep_whole(text: str) -> str:
-    """Return a text that no line break divides, so that it can be pasted."""
-    return text.replace(" ", WHOLE)
-
-
-def write_number(value: float) -> str:
-    """Write a number with three significant digits, as 1,234 or 0.00123."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def choose_unit(seconds: float) -> tuple[str, float]:
-    return next((name, size) for name, size, limit in UNITS if seconds < limit * size)
-
-
-def write_duration(value: Value) -> str:
-    """Write seconds in a fitting unit, with the interval if there is one."""
-    unit, size = choose_unit(value["median"] or 0.0)
-    return write_value(_scale(value, size), unit)
-
-
-def write_value(value: Value, unit: str = "") -> str:
-    """Write a median and its interval, such as `21 min (19 to 24)`."""
-    text = f"{write_number(value['median'] or 0.0)} {unit}".strip()
-    if value["low"] is None or value["high"] is None:
-        return text
-    return f"{text} ({write_number(value['low'])} to {write_number(value['high'])})"
-
-
-def choose_runs(prices: Iterable[float]) -> int:
-    """Return of how many runs prices are written, so that they can be read. prices: those of one run."""
-    return 1 if max(prices) >= READABLE else 1000
-
-
-def write_change(ratio: float) -> str:
-    """Write a ratio as a change, such as `+12 %`."""
-    return f"{100 * (ratio - 1):+.3g} %"
-
-
-def invert(value: Value) -> Value:
-    """Return a ratio the other way round, with its interval."""
-    median, high, low = (1 / each if each else None for each in (value["median"], value["low"], value["high"]))
-    return {"median": median, "low": low, "high": high}
-
-
-def write_median(value: Value) -> str:
-    return write_number(value["median"] or 0.0)
-
-
-def write_configuration(one: dict[str, Any], unit: str) -> str:
-    """Write a configuration, such as `4 x a100, pytorch_ddp, 128 images per device`. unit: such as images."""
-    return ", ".join(_list_parts(one, unit))
-
-
-def name_alternative(one: dict[str, Any], recommended: dict[str, Any], unit: str) -> str:
-    """Write the devices of a configuration, and of the rest what differs from the recommended one."""
-    devices, *rest = _list_parts(one, unit)
-    known = _list_parts(recommended, unit)
-    return ", ".join([devices, *(part for part in rest if part not in known)])
-
-
-def _list_parts(one: dict[str, Any], unit: str) -> list[str]:
-    is_named = one["num_nodes"] > 1 or one["placement"] != FEWEST_NODES
-    nodes = f" on {name_count(one['num_nodes'], 'node')}" if is_named else ""
-    batches = f"{one['accumulate']} x " if one["accumulate"] > 1 else ""
-    batch = f"{batches}{count_units(one['per_device_batch_size'], unit)} per device"
-    return [f"{one['num_gpus']} x {one['device']}{nodes}", one["series"], batch]
-
-
-def name_next(line: str) -> str:
-    """Say where what is to be done next is written: a key of the study in the config, or a command in the shell."""
-    return "Next, in the study" if re.match(r"\w+:", line) else "Next"
-
-
-def write_price(one: dict[str, Any], is_target: bool, unit: str) -> str:
-    """Write what a configuration costs: money, else device-hours; nothing for a rate without a price."""
-    if one["cost_per_million"]:
-        return write_value(one["cost_per_million"], f"{one['currency']} per million {unit}")
-    if one["cost"]:
-        return write_value(one["cost"], one["currency"]) + ("" if is_target else " for a whole run")
-    return f"{one['device_seconds'] / 3600:.3g} device-hours" if is_target else ""
-
-
-def shorten(text: str) -> str:
-    """Cut what is too long for a first screen. Of a last sentence, only the first words are not worth a line."""
-    short = textwrap.shorten(text, LONGEST, placeholder=" ...")
-    whole, _, begun = short.rpartition(". ")
-    return f"{whole}. ..." if whole and short.endswith(" ...") and len(begun) < FEWEST else short
-
-
-def is_cut(text: str) -> bool:
-    """Whether a sentence is too long for a first screen."""
-    return shorten(text).endswith(" ...")
-
-
-def write_target(goal: dict[str, Any]) -> str:
-    return f"{goal['metric']} {goal['threshold']:g}"
 
 
 def write_table(decision: dict[str, Any], unit: str, num_rows: int) -> list[str]:
@@ -304,7 +170,7 @@ def _list_counts(
     if is_target:
         name, size = choose_unit(max(one[clock]["median"] for one in counts))
         of = " in all" if clock == "wall_s" else ""
-        columns[f"{name}{of} to {write_target(goal)}"] = [write(_scale(one[clock], size)) for one in counts]
+        columns[f"{name}{of} to {write_target(goal)}"] = [write(scale(one[clock], size)) for one in counts]
     columns[f"{unit}/s"] = [write(one["images_per_s"]) if one["images_per_s"] else "-" for one in counts]
     columns["efficiency"] = ["-" if one["efficiency"] is None else f"{100 * one['efficiency']:.0f} %" for one in counts]
     if priced:
@@ -402,11 +268,6 @@ def write_markdown(curve: dict[str, Any], facts: dict[str, Any]) -> list[str]:
     return _write_markdown(list_scaling(curve, facts))
 
 
-def escape_for_tex(text: str) -> str:
-    """Return a text in which LaTeX reads no commands."""
-    return "".join(TEX.get(letter, letter) for letter in str(text))
-
-
 def _write_share(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.0f} %"
 
@@ -418,7 +279,3 @@ def _write_pass(has_passed: bool | None) -> str:
 def _align(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [GAP.join(map(str.ljust, row, widths)).rstrip() for row in rows]
-
-
-def _scale(value: Value, size: float) -> Value:
-    return {name: None if each is None else each / size for name, each in value.items()}

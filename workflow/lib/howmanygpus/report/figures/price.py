@@ -20,7 +20,7 @@ from howmanygpus.report.style import (
     note_rates,
 )
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
-from howmanygpus.report.texts import choose_runs
+from howmanygpus.report.words import choose_runs
 
 TITLE = "Price to train and to reach the target"
 CATEGORY = "Time and cost to target"

@@ -29,6 +29,7 @@ from howmanygpus.report.published import (
 )
 from howmanygpus.report.tables.batch_sizes import choose_target
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.words import word
 
 READS = ("results", "runs", "evaluations")
 USES_METRIC = True
@@ -48,7 +49,7 @@ MEASURES = {
 """Measures that each protocol can change. No rate includes evaluation."""
 REPEATING = [name for name in MEASURES if name not in (FIRST_EPOCH, OTHER_IMAGES)]
 """Protocols that have runs of their own."""
-NO, YES, UNSURE, ONCE = "no", "yes", "within the spread of the repeats", "yes, by one repeat"
+NO, YES, UNSURE, ONCE = "no", "yes", "unsure", "once"
 ENDS = ("median", "min", "max")
 COLUMNS = (
     *("protocol", "comparable", *COMPARED, "framework", "measure", "metric", "target", "num_images"),
@@ -204,7 +205,8 @@ def describe_orders(before: Repeats, after: Repeats, better: Callable[[float, fl
             if ranks[1][one] > ranks[1][other]:
                 changed = max(changed, describe_swap(before, after, one, other), key=[NO, UNSURE, ONCE, YES].index)
     texts = [" > ".join(order) for order in orders]
-    both = {"fair_order": texts[0], "unfair_order": texts[1], "order_changes": changed if len(before) > 1 else None}
+    both = {"fair_order": texts[0], "unfair_order": texts[1]}
+    both["order_changes"] = word("tables", "order_changes", code=changed) if len(before) > 1 else None
     return {"fair_rank": ranks[0], "unfair_rank": ranks[1], "both": both}
 
 

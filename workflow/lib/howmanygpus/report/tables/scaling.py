@@ -22,8 +22,8 @@ from howmanygpus.report.columns import CONFIGURATION, CURVE, POINT, SERIES, STUD
 from howmanygpus.report.intervals import median_interval, ratio_interval
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.published import is_fair
-from howmanygpus.report.rows import count_units
 from howmanygpus.report.ties import collect_samples, group_ties, measure_scatter
+from howmanygpus.report.words import word
 
 READS = ("runs",)
 IS_MERGED = True
@@ -56,8 +56,7 @@ OVER_REPEATS = {
 
 def name_curve(scaling_mode: str, fixed_batch_size: int, unit: str) -> str:
     """Return the title of a curve, such as "weak scaling, 64 images per device". unit: such as images."""
-    scope = {"weak": "per device", "strong": "over all devices"}[scaling_mode]
-    return f"{scaling_mode} scaling, {count_units(fixed_batch_size, unit)} {scope}"
+    return word("tables", "curve", scaling_mode=scaling_mode, size=fixed_batch_size, unit=unit)
 
 
 def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
@@ -91,7 +90,7 @@ def name_largest(table: pd.DataFrame, largest: list[dict], config: dict) -> pd.D
     }
     found = [sizes.get(series) for series in table[SEARCHED].itertuples(index=False, name=None)]
     is_largest = table["fixed_batch_size"] == pd.Series(found, index=table.index, dtype=float)
-    shared = table["scaling_mode"].map(lambda mode: f"{mode} scaling, largest batch of each framework")
+    shared = table["scaling_mode"].map(lambda mode: word("tables", "curve_of_largest", scaling_mode=mode))
     return table.assign(curve=table["curve"].where(~is_largest, shared))
 
 

@@ -1,13 +1,16 @@
 """
 Judge the devices and hosts of runs: their state before a run, and their rates by the reference kernel.
 
-Each finding is a sentence with the place, the value and a remedy. A finding flags a run, and no run is left out for it.
-Nothing is judged that was not read.
+Each finding has the place, a code and values; the template health.jinja has its sentence, with a remedy. A finding
+flags a run, and no run is left out for it. Nothing is judged that was not read.
 """
 
 import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
+
+from howmanygpus.report.words import word
 
 SLOW_LIMIT = 0.9
 """Smallest rate of a healthy device, as a share of the median of the devices beside it.
@@ -35,12 +38,7 @@ POWER_LIMIT_FRAC = 0.98
 """Smallest power limit as a share of the default; drivers round."""
 CLOCK_FRAC = 0.95
 """Smallest clock that counts as the maximum. GPUs have steps of 7.5 or 15 MHz, and lower the clock a step when warm."""
-THROTTLED = {
-    "hw_slowdown": "the hardware has halved its clocks (heat, power supply or power peaks)",
-    "hw_thermal_slowdown": "the hardware has halved its clocks because it is too hot",
-    "hw_power_brake_slowdown": "the server's power supply has halved its clocks",
-    "sw_thermal_slowdown": "the driver has lowered its clocks because it is too hot",
-}
+THROTTLED = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
 """Throttle reasons that slow down every program (NVML API, nvmlClocksEventReasons).
 
 `sw_power_cap` is none: at full load it is the usual state, and a lowered limit is a finding of its own.
@@ -52,25 +50,19 @@ SCALING_DRIVERS = ("intel_pstate", "intel_cpufreq", "amd-pstate", "amd-pstate-ep
 """Drivers whose governor `powersave` raises clocks with the load (kernel, admin-guide/pm/intel_pstate, amd-pstate)."""
 MAX_NAMED = 3
 """Most processes that a sentence names."""
-ADMINISTRATOR = "ask the administrator"
-AWAY = {
-    "cpu": "end other programs on the machine and repeat its runs; if it stays, leave the node out (--exclude in "
-    "`sbatch_options`)",
-    "cuda": "leave it out (by CUDA_VISIBLE_DEVICES, or --exclude in `sbatch_options`), and have it looked at",
-}
-"""What to do about a slow device, by its kind."""
+PAGE = "health"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong. where: device or host. what: its state, with the value. remedy: what to do."""
+    """One thing that is wrong. where: device or host. code, facts: its state, with the values."""
 
     where: str
-    what: str
-    remedy: str
+    code: str
+    facts: dict[str, Any]
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}; {self.remedy}."
+        return f"{self.where}: {word(PAGE, self.code, **self.facts)}"
 
 
 def list_states(record: dict) -> list[dict]:
@@ -95,17 +87,14 @@ def name_gpu(gpu: dict) -> str:
 def judge_host(host: dict) -> Iterator[Finding]:
     where = host["hostname"]
     if host["other_cpu_frac"] > OTHER_CPU_LIMIT:
-        share = f"{host['other_cpu_frac']:.0%}".replace("%", " %")
-        what = f"other programs had {share} of the run's cores before it started"
-        yield Finding(where, what, "end them, and repeat the run if it is `disturbed` too")
-    for total, free, what in (
-        ("memory_limit_gib", "memory_free_in_limit_gib", "the memory that the run may use"),
-        ("memory_total_gib", "memory_available_gib", "the memory"),
+        yield Finding(where, "busy_cores", {"frac": host["other_cpu_frac"]})
+    for total, free in (
+        ("memory_limit_gib", "memory_free_in_limit_gib"),
+        ("memory_total_gib", "memory_available_gib"),
     ):
         if total in host and host.get(free, host[total]) < FREE_LIMIT * host[total]:
-            swap = f", and {host['swap_used_gib']:.1f} GiB are in swap" if host.get("swap_used_gib") else ""
-            text = f"{max(host[free], 0):.1f} of {host[total]:.1f} GiB of {what} are free{swap}"
-            yield Finding(where, text, "end other programs, or ask for more memory (`memory_per_device_mb`)")
+            facts = {"free_gib": max(host[free], 0), "total_gib": host[total], "swap_gib": host.get("swap_used_gib")}
+            yield Finding(where, "little_memory", facts | {"is_limited": total == "memory_limit_gib"})
             break
     yield from judge_cpu_clocks(host)
 
@@ -113,11 +102,9 @@ def judge_host(host: dict) -> Iterator[Finding]:
 def judge_cpu_clocks(host: dict) -> Iterator[Finding]:
     allowed, most = host.get("cpu_clock_allowed_mhz"), host.get("cpu_clock_max_mhz")
     if allowed and most and allowed < CLOCK_FRAC * most:
-        what = f"the cores' clocks are limited to {allowed:,.0f} of {most:,.0f} MHz"
-        yield Finding(host["hostname"], what, f"{ADMINISTRATOR} to raise scaling_max_freq (cpufreq)")
+        yield Finding(host["hostname"], "limited_cpu_clock", {"clock_mhz": allowed, "most_mhz": most})
     if "powersave" in host.get("cpu_governor", "").split() and host.get("cpu_driver") not in (None, *SCALING_DRIVERS):
-        what = f"the governor powersave of {host['cpu_driver']} keeps the cores at their lowest clock"
-        yield Finding(host["hostname"], what, f"{ADMINISTRATOR} for the governor performance or schedutil")
+        yield Finding(host["hostname"], "powersave", {"driver": host["cpu_driver"]})
 
 
 def judge_gpu(gpu: dict, where: str) -> Iterator[Finding]:
@@ -126,26 +113,20 @@ def judge_gpu(gpu: dict, where: str) -> Iterator[Finding]:
     yield from judge_settings(gpu, where)
     yield from judge_use(gpu, where)
     if errors := gpu.get("uncorrected_errors"):
-        what = f"{count(errors, 'uncorrected memory error')} since the driver was loaded"
-        yield Finding(
-            where, what, f"{ADMINISTRATOR} to reset the GPU (nvidia-smi -r), and to replace it if they return"
-        )
+        yield Finding(where, "memory_errors", {"number": errors})
     if gpu.get("remapping_failed"):
-        what = "a faulty row of its memory could not be replaced"
-        yield Finding(where, what, "leave the GPU out, and have it replaced")
+        yield Finding(where, "faulty_memory", {})
     width, most = gpu.get("pcie_width"), gpu.get("pcie_width_max")
     if width and most and width < most:
-        what = f"its PCIe link uses {width} of {most} lanes"
-        yield Finding(where, what, f"{ADMINISTRATOR} to reseat the card or to exchange its riser")
+        yield Finding(where, "narrow_link", {"width": width, "most": most})
 
 
 def judge_heat(gpu: dict, where: str) -> Iterator[Finding]:
     temperature, slowdown = gpu.get("temperature_c"), gpu.get("temperature_slowdown_c")
     if temperature is not None and slowdown and temperature >= slowdown - SLOWDOWN_MARGIN_C:
-        what = f"it has {temperature:.0f} °C before the run, and slows down at {slowdown:.0f} °C"
-        yield Finding(where, what, "let it cool down, and have its cooling checked if it stays hot while idle")
+        yield Finding(where, "hot", {"temperature_c": temperature, "slowdown_c": slowdown})
     for reason in list_throttling(gpu):
-        yield Finding(where, f"{THROTTLED[reason]} ({reason})", "have its cooling and power supply checked")
+        yield Finding(where, "throttled", {"reason": reason, "is_under_load": False})
 
 
 def list_throttling(gpu: dict) -> list[str]:
@@ -157,14 +138,12 @@ def list_throttling(gpu: dict) -> list[str]:
 def judge_settings(gpu: dict, where: str) -> Iterator[Finding]:
     limit, default = gpu.get("power_limit_w"), gpu.get("power_limit_default_w")
     if limit and default and limit < POWER_LIMIT_FRAC * default:
-        what = f"its power limit is {limit:.0f} W, and {default:.0f} W by default"
-        yield Finding(where, what, f"{ADMINISTRATOR} to restore it (nvidia-smi -pl {default:.0f})")
+        yield Finding(where, "power_limit", {"limit_w": limit, "default_w": default})
     yield from judge_set_clock(gpu, where, gpu.get("sm_clock_set_mhz"))
     clock, most = gpu.get("memory_clock_mhz"), gpu.get("memory_clock_max_mhz")
     # In the fastest state the memory has one clock. In others, which idle GPUs take, it is lower.
     if gpu.get("performance_state") == 0 and clock and most and clock < CLOCK_FRAC * most:
-        what = f"its memory runs at {clock:,.0f} of {most:,.0f} MHz in the state P0"
-        yield Finding(where, what, f"{ADMINISTRATOR} to reset its clocks (nvidia-smi -rmc)")
+        yield Finding(where, "slow_memory_clock", {"clock_mhz": clock, "most_mhz": most})
 
 
 def judge_set_clock(gpu: dict, where: str, clock: float | None) -> Iterator[Finding]:
@@ -174,34 +153,21 @@ def judge_set_clock(gpu: dict, where: str, clock: float | None) -> Iterator[Find
     """
     default = gpu.get("sm_clock_default_mhz") or gpu.get("sm_clock_max_mhz")
     if clock and default and clock < CLOCK_FRAC * default:
-        what = f"its clock is set to {clock:,.0f} MHz, and to {default:,.0f} MHz by default"
-        yield Finding(where, what, f"{ADMINISTRATOR} to reset its clocks (nvidia-smi -rac -rgc)")
+        yield Finding(where, "set_clock", {"clock_mhz": clock, "default_mhz": default})
 
 
 def judge_use(gpu: dict, where: str) -> Iterator[Finding]:
     others = [process for process in gpu.get("processes", []) if process.get("name") not in HARMLESS_PROGRAMS]
     if others:
-        named = [name_process(process) for process in others[:MAX_NAMED]]
-        more = [f"{len(others) - MAX_NAMED} more"] if len(others) > MAX_NAMED else []
-        what = f"{count(len(others), 'other process', 'es')} on it: {', '.join(named + more)}"
-        yield Finding(where, what, "end them, or leave the GPU out (CUDA_VISIBLE_DEVICES), and repeat the run")
+        named = [{"name": None, "memory_gib": None} | process for process in others[:MAX_NAMED]]
+        yield Finding(where, "other_processes", {"number": len(others), "named": named})
     free, total = gpu.get("memory_free_gib"), gpu.get("memory_total_gib")
     if total and free is not None and free < FREE_GPU_LIMIT * total:
-        what = f"{free:.1f} of {total:.1f} GiB of its memory are free"
-        yield Finding(where, what, "end the programs that use it (nvidia-smi names them)")
+        yield Finding(where, "used_memory", {"free_gib": free, "total_gib": total})
 
 
-def name_process(process: dict) -> str:
-    memory = f" with {process['memory_gib']:.1f} GiB" if "memory_gib" in process else ""
-    return f"{process.get('name', 'process')} {process['pid']}{memory}"
-
-
-def count(number: int, noun: str, plural: str = "s") -> str:
-    return f"{number} {noun}{'' if number == 1 else plural}"
-
-
-RATES = {"product": ("product_tflop_per_s", "its matrix product"), "copy": ("copy_gib_per_s", "its copy of memory")}
-"""Rates of the reference kernel: the column and the words for it."""
+RATES = {"product": "product_tflop_per_s", "copy": "copy_gib_per_s"}
+"""Rates of the reference kernel, with their columns."""
 
 
 @dataclass(frozen=True)
@@ -272,16 +238,16 @@ def compare(device: DeviceRates, devices: list[DeviceRates]) -> Comparison:
     elsewhere = [other for other in alike if other.hostname != device.hostname]
     where = f"{device.hostname}, {name_measured(device.facts)}"
     if "problem" in device.facts:
-        remedy = "look for programs that use it (nvidia-smi names them), or leave it out"
-        finding = Finding(where, f"the reference kernel failed on it: {device.facts['problem']}", remedy)
+        finding = Finding(where, "kernel_failed", {"problem": device.facts["problem"]})
         return Comparison(device, {}, "", (finding,))
     findings = list(judge_under_load(device.facts, where))
     if not device.is_comparable:
         return Comparison(device, {}, "", tuple(findings))
     chosen: tuple[dict[str, float], str] = {}, ""
-    for siblings, words in ((beside, "of its node"), (elsewhere, "of other nodes")):
+    for siblings in (beside, elsewhere):
         if siblings:
-            text = f"{count(len({other.key[:2] for other in siblings}), 'equal device')} {words}"
+            number = len({other.key[:2] for other in siblings})
+            text = word(PAGE, "siblings", number=number, is_elsewhere=siblings is elsewhere)
             fractions = compute_fractions(device, siblings)
             slow = [name for name, fraction in fractions.items() if fraction < SLOW_LIMIT]
             findings += [describe_slow(device, where, name, fractions[name], text) for name in slow]
@@ -295,30 +261,24 @@ def name_measured(facts: dict) -> str:
 
 def compute_fractions(device: DeviceRates, siblings: list[DeviceRates]) -> dict[str, float]:
     """Return the rates of a device as shares of the medians of its siblings."""
-    medians = {
-        name: statistics.median(other.facts[column] for other in siblings) for name, (column, _) in RATES.items()
-    }
-    return {name: device.facts[column] / medians[name] for name, (column, _) in RATES.items() if medians[name]}
+    medians = {name: statistics.median(other.facts[column] for other in siblings) for name, column in RATES.items()}
+    return {name: device.facts[column] / medians[name] for name, column in RATES.items() if medians[name]}
 
 
 def describe_slow(device: DeviceRates, where: str, name: str, fraction: float, siblings: str) -> Finding:
-    column, words = RATES[name]
     facts = device.facts
-    unit = "TFLOP/s" if name == "product" else "GiB/s"
     state = [
         f"{facts[key]:,.0f} {unit}" for key, unit in (("sm_clock_mhz", "MHz"), ("temperature_c", "°C")) if key in facts
     ]
     state += [facts["throttle_reasons"]] if facts.get("throttle_reasons") else []
-    seen = f" ({', '.join(state)})" if state else ""
-    value = f"{100 * fraction:.0f} % of the median of {siblings}, {facts[column]:.3g} {unit}{seen}"
-    return Finding(where, f"{words} reaches {value} on {device.day}", AWAY[device.group[0]])
+    found = {"kind": device.group[0], "rate": name, "frac": fraction, "value": facts[RATES[name]], "state": state}
+    return Finding(where, "slow", found | {"siblings": siblings, "day": device.day})
 
 
 def judge_under_load(facts: dict, where: str) -> Iterator[Finding]:
     """Yield the findings on a GPU while it computes the reference kernel."""
     for reason in list_throttling(facts):
-        what = f"{THROTTLED[reason]} during the reference kernel ({reason})"
-        yield Finding(where, what, "have its cooling and power supply checked")
+        yield Finding(where, "throttled", {"reason": reason, "is_under_load": True})
     if SET_CLOCKS in facts.get("throttle_reasons", "").split():
         yield from judge_set_clock(facts, where, facts.get("sm_clock_mhz"))
 
