@@ -7,12 +7,12 @@ from answered import DIGITS, find_line, make_facts
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.gate.coverage import describe_layout
 from howmanygpus.report.answer.batches import describe_target
+from howmanygpus.report.answer.texts import render_answer
 from howmanygpus.report.columns import FEWEST_NODES
 from howmanygpus.report.figures.run_grid import list_disturbed
 from howmanygpus.report.rows import name_count
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.scaling import name_curve
-from howmanygpus.report.texts import render_answer
 from howmanygpus.report.words import write_configuration
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan

@@ -6,9 +6,9 @@ import pytest
 from answered import make_runs
 from decided import answer, answer_all, around, find, find_facts, get_doubts, priced, repeat
 from howmanygpus.report.answer.facts import Question, decide
+from howmanygpus.report.answer.texts import render_screen
 from howmanygpus.report.tables.explanations import COLUMNS as EXPLANATIONS
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from howmanygpus.report.texts import render_screen
 from howmanygpus.report.words import LONGEST, is_cut, shorten
 
 

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from howmanygpus.config.errors import ConfigError
+from howmanygpus.report.answer.texts import group_by_study, render_gallery
 from howmanygpus.report.gallery import FILES, pair_entries, read_gallery
 from howmanygpus.report.places import find_places, hide_hosts, hide_places
-from howmanygpus.report.texts import group_by_study, render_gallery
 from messages import says
 from project import ROOT
 from resulting import make

@@ -12,6 +12,7 @@ import pytest
 from answered import find_line, make_facts
 from howmanygpus.config.schema import study_defaults
 from howmanygpus.report.answer.details import list_protocols
+from howmanygpus.report.answer.texts import render_answer
 from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.protocols import RANKS_NOTE, UNSURE_NOTE
@@ -23,7 +24,6 @@ from howmanygpus.report.published import PROTOCOLS, describe_protocol, drop_unfa
 from howmanygpus.report.tables import batch_sizes, protocols, scaling, time_to_accuracy, variants
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
-from howmanygpus.report.texts import render_answer
 from messages import says
 from project import ROOT
 from specs import make_spec

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from answered import make_runs
+from howmanygpus.report.answer.texts import render_comparison
 from howmanygpus.report.comparison_figure import draw_ratios
 from howmanygpus.report.places import find_places
 from howmanygpus.report.result import BETWEEN, BETWEEN_PER_SCATTER, compare, find_changes, make_result
 from howmanygpus.report.result_files import ResultError, compare_named, read_result, rename_framework
 from howmanygpus.report.settings_of_runs import describe_settings
-from howmanygpus.report.texts import render_comparison
 from messages import says
 from project import ROOT
 from resulting import make, make_study

@@ -13,12 +13,12 @@ from pathlib import Path
 import pandas as pd
 
 from howmanygpus.files import write_text_atomic
+from howmanygpus.report.answer.texts import render_comparison
 from howmanygpus.report.comparison_figure import draw_ratios
 from howmanygpus.report.files import write_table
 from howmanygpus.report.result import Result, find_changes, tabulate
 from howmanygpus.report.result_files import ResultError, compare_named, read_result, rename_framework
 from howmanygpus.report.style import save_figure
-from howmanygpus.report.texts import render_comparison
 
 
 def find(path: Path, study: str | None) -> Path:

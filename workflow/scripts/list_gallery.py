@@ -8,10 +8,10 @@ from pathlib import Path
 
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.files import write_text_atomic
+from howmanygpus.report.answer.texts import group_by_study, render_gallery
 from howmanygpus.report.gallery import pair_entries, read_gallery
 from howmanygpus.report.gallery_figure import draw_rates
 from howmanygpus.report.style import save_svg
-from howmanygpus.report.texts import group_by_study, render_gallery
 
 ORDINARY = ("root", "localhost")
 SHORTEST = 3

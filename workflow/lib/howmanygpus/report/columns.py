@@ -59,5 +59,11 @@ CONFIGURATION = [name for name in IDENTITY if name not in list_columns(REPEAT)]
 """Columns that all repeats of a configuration share."""
 CURVE = list_columns(STUDY, TASK, SERIES, UNIT)
 """Columns that all configurations of a curve over devices and batches share."""
+LINE = [*CURVE, "scaling_mode", "fixed_batch_size"]
+"""Columns of the table `scaling` that a configuration shares with its baseline."""
+SAME_PLACE = [*CURVE, *list_columns(PLACE)]
+"""Columns that the batches of a curve on the same devices share."""
+SEARCHED = list_columns(SERIES, but=["input"])
+"""Columns on which the largest batch depends."""
 POINT = list_columns(PLACE, BATCH)
 """Columns in which the configurations of a curve differ."""

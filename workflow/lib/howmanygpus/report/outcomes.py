@@ -22,8 +22,12 @@ UNDECIDED = (
     *("interrupted", "suspended", "refused", "blocked", "cancelled", "preempted", "node_failed", "disk_full"),
 )
 """Statuses that say nothing about how well a configuration trains: it was not trained, or something stopped it."""
-
-
+OVER_REPEATS = {
+    **{f"images_per_s_{of}": ("images_per_s", of) for of in ("median", "min", "max")},
+    **{"num_planned": ("status", "size"), "num_repeats": ("images_per_s", "count")},
+    **{f"num_{outcome}": (outcome, "sum") for outcome in ("failed", "disturbed", "unsupported")},
+}
+"""Columns of a configuration, from those of its repeats as flag_outcomes returns them."""
 FORMER_DEFAULTS = {
     **{"tier": "equal", "eval_batchnorm": "running", "exchange": "all", "evaluate": True},
     **{"frozen_batches": False, "reads_every_loss": False},
@@ -109,6 +113,15 @@ def name_nodes(num_nodes: int) -> str:
 def has_failed(statuses: pd.Series) -> pd.Series:
     """Return whether each run counts as a failure: it was tried, and did not complete for reasons of its own."""
     return ~statuses.isin(["completed", *UNDECIDED])
+
+
+def flag_outcomes(runs: pd.DataFrame) -> pd.DataFrame:
+    """Add columns that say whether each run failed, was disturbed, or is unsupported."""
+    return runs.assign(
+        failed=has_failed(runs["status"]),
+        disturbed=runs["disturbed"].eq(True),
+        unsupported=runs["status"] == "unsupported",
+    )
 
 
 def _read_outcome(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from howmanygpus.report.columns import BATCH, PLACE, SERIES, STUDY, TASK, list_columns
 from howmanygpus.report.words import word
 
 COLUMNS = (
@@ -102,6 +103,12 @@ PROTOCOLS = (
     *(FIRST_STATISTICS, FROZEN_BATCHES, EVERY_LOSS),
 )
 """Keys of a study's `protocols`, in the order of tables, figures and answers."""
+
+
+COMPARED = list_columns(STUDY, TASK, SERIES, PLACE, BATCH, but=["framework", "variant", "placement"])
+"""Columns that the frameworks of one order share."""
+NO, YES, UNSURE, ONCE = "no", "yes", "unsure", "once"
+"""Whether a protocol changes the order of frameworks; unsure within the spread of repeats, once by one repeat."""
 
 
 def name_protocol(protocol: str) -> str:

@@ -24,7 +24,7 @@ from howmanygpus.report.intervals import median_interval, ratio_interval
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import UNDECIDED, has_failed
 from howmanygpus.report.rows import choose_inputs, name_count
-from howmanygpus.report.tables.time_to_accuracy import choose_hardest_threshold, summarize_time_to_accuracy
+from howmanygpus.report.thresholds import choose_hardest_threshold, summarize_time_to_accuracy
 from howmanygpus.report.ties import are_told_apart, measure_scatter
 
 TRAINING, WALL = "duration_s", "wall_s"

@@ -9,14 +9,12 @@ import pandas as pd
 from howmanygpus.report.answer.batches import describe_batches
 from howmanygpus.report.answer.bill import add_up_bill
 from howmanygpus.report.answer.names import add_series, name_place
-from howmanygpus.report.columns import BATCH, CONFIGURATION, PLACE, SERIES, list_columns
+from howmanygpus.report.columns import BATCH, CONFIGURATION, LINE, PLACE, SERIES, list_columns
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import GridDecision
-from howmanygpus.report.published import PROTOCOLS, is_control, is_fair, name_protocol
+from howmanygpus.report.placements import compare_placements
+from howmanygpus.report.published import COMPARED, NO, PROTOCOLS, is_control, is_fair, name_protocol
 from howmanygpus.report.rows import choose_inputs, name_own_rates
-from howmanygpus.report.tables.placement import compare_placements
-from howmanygpus.report.tables.protocols import COMPARED, NO
-from howmanygpus.report.tables.scaling import LINE
 from howmanygpus.report.trajectory import has_unexplained_losses
 
 Facts = dict[str, Any]

@@ -19,7 +19,7 @@ from howmanygpus.report.style import (
     mark_disturbed,
     note_rates,
 )
-from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
+from howmanygpus.report.thresholds import summarize_time_to_accuracy
 from howmanygpus.report.words import choose_runs
 
 TITLE = "Price to train and to reach the target"

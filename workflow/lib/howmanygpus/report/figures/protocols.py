@@ -8,10 +8,10 @@ from matplotlib.ticker import MaxNLocator
 
 from howmanygpus.report.columns import SERIES, list_columns
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.published import describe_protocol
+from howmanygpus.report.published import NO, YES, describe_protocol
 from howmanygpus.report.rows import name_count
 from howmanygpus.report.style import GREY, SEE_GRID, add_note, draw_empty_figure, get_look, mark_disturbed
-from howmanygpus.report.tables.protocols import NO, QUALITY, RATE, YES
+from howmanygpus.report.tables.protocols import QUALITY, RATE
 
 TITLE = "Unfair protocols: what they change"
 CATEGORY = "Frameworks"

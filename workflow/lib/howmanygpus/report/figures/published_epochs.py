@@ -4,8 +4,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.figures.helpers.published import (
+    NOTHING_MEASURED,
+    style_published,
+    title_measured,
+    title_published,
+)
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.published_panels import NOTHING_MEASURED, style_published, title_measured, title_published
 from howmanygpus.report.rows import choose_inputs, find_unit, name_count, name_series
 from howmanygpus.report.style import (
     add_note,

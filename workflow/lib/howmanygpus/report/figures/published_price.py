@@ -4,9 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.figures.price import describe_target, draw_prices, summarize_prices
-from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.published_panels import (
+from howmanygpus.report.figures.helpers.published import (
     describe_batch,
     make_rows,
     name_bars,
@@ -14,6 +12,8 @@ from howmanygpus.report.published_panels import (
     title_measured,
     title_published,
 )
+from howmanygpus.report.figures.price import describe_target, draw_prices, summarize_prices
+from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.style import add_note
 
 TITLE = "Price, published and measured"

@@ -5,8 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.published_panels import (
+from howmanygpus.report.figures.helpers.published import (
     NOTHING_MEASURED,
     describe_batch,
     make_rows,
@@ -15,9 +14,10 @@ from howmanygpus.report.published_panels import (
     title_measured,
     title_published,
 )
+from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows import is_real, name_series
 from howmanygpus.report.style import add_note, choose_styles, darken, describe_guess, mark_disturbed, note_rates
-from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
+from howmanygpus.report.thresholds import summarize_time_to_accuracy
 
 TITLE = "Time and quality, published and measured"
 CATEGORY = "Frameworks"

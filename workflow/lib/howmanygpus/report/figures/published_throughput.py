@@ -5,7 +5,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.published_panels import NOTHING_MEASURED, style_published, title_measured, title_published
+from howmanygpus.report.figures.helpers.published import (
+    NOTHING_MEASURED,
+    style_published,
+    title_measured,
+    title_published,
+)
 from howmanygpus.report.rows import find_unit, is_program, is_real, name_series
 from howmanygpus.report.style import (
     GREY,

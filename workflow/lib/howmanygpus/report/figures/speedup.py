@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.columns import CONFIGURATION
+from howmanygpus.report.columns import CONFIGURATION, LINE
 from howmanygpus.report.figures.time_to_accuracy import join
 from howmanygpus.report.rows import is_real, name_count, name_real_run, name_series
 from howmanygpus.report.style import (
@@ -32,12 +32,8 @@ from howmanygpus.report.style import (
     note_rates,
     split_families,
 )
-from howmanygpus.report.tables.scaling import LINE, is_baseline, list_repeats
-from howmanygpus.report.tables.time_to_accuracy import (
-    choose_easiest_threshold,
-    choose_hardest_threshold,
-    summarize_time_to_accuracy,
-)
+from howmanygpus.report.tables.scaling import is_baseline, list_repeats
+from howmanygpus.report.thresholds import choose_easiest_threshold, choose_hardest_threshold, summarize_time_to_accuracy
 
 TITLE = "Speed-up of throughput and of time to accuracy"
 CATEGORY = "Scaling"

@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.columns import CURVE
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows import is_real, leave_out_repeated, name_real_run, name_series
 from howmanygpus.report.style import (
@@ -28,8 +29,7 @@ from howmanygpus.report.style import (
     note_rates,
     split_families,
 )
-from howmanygpus.report.tables.scaling import CURVE
-from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
+from howmanygpus.report.thresholds import summarize_time_to_accuracy
 
 TITLE = "Time to accuracy by device count"
 CATEGORY = "Time and cost to target"

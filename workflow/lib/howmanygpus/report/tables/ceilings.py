@@ -19,14 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.columns import POINT
+from howmanygpus.report.columns import LINE, POINT
 from howmanygpus.report.tables.helpers.controls import (
     NO_EXCHANGE,
     Repeats,
     is_independent,
     time_images,
 )
-from howmanygpus.report.tables.scaling import LINE, is_baseline
+from howmanygpus.report.tables.scaling import is_baseline
 from howmanygpus.report.words import word
 
 READS = ("runs", "scaling", "run_phases", "allreduces")

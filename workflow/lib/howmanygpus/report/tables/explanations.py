@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.measure.spec import RESIDENT
-from howmanygpus.report.columns import POINT
+from howmanygpus.report.columns import LINE, POINT
 from howmanygpus.report.drift import Drift, compute_relative_rates, measure_drift
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import name_series
@@ -44,7 +44,7 @@ from howmanygpus.report.tables.helpers.explaining import (
     say,
     suggest,
 )
-from howmanygpus.report.tables.scaling import LINE, is_baseline
+from howmanygpus.report.tables.scaling import is_baseline
 from howmanygpus.report.words import word
 
 READS = ("runs", "scaling", "run_phases", "ceilings", "utilisation")

@@ -12,18 +12,23 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.columns import BATCH, IDENTITY, PLACE, SERIES, STUDY, TASK, list_columns
+from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import read_outcomes
 from howmanygpus.report.predictions import read_predictions
 from howmanygpus.report.published import (
     AUGMENTATION,
     BATCH_STATISTICS,
+    COMPARED,
     EVERY_LOSS,
     FIRST_EPOCH,
     FIRST_STATISTICS,
     FROZEN_BATCHES,
+    NO,
+    ONCE,
     OTHER_IMAGES,
+    UNSURE,
+    YES,
     describe_protocol,
     is_fair,
 )
@@ -34,8 +39,6 @@ from howmanygpus.report.words import word
 READS = ("results", "runs", "evaluations")
 USES_METRIC = True
 IS_MERGED = True
-COMPARED = list_columns(STUDY, TASK, SERIES, PLACE, BATCH, but=["framework", "variant", "placement"])
-"""Columns that the frameworks of one order share."""
 RATE, TIME, QUALITY = "images_per_s", "time_to_accuracy_s", "quality_last"
 MEASURES = {
     FIRST_EPOCH: (RATE, TIME),
@@ -49,7 +52,6 @@ MEASURES = {
 """Measures that each protocol can change. No rate includes evaluation."""
 REPEATING = [name for name in MEASURES if name not in (FIRST_EPOCH, OTHER_IMAGES)]
 """Protocols that have runs of their own."""
-NO, YES, UNSURE, ONCE = "no", "yes", "unsure", "once"
 ENDS = ("median", "min", "max")
 COLUMNS = (
     *("protocol", "comparable", *COMPARED, "framework", "measure", "metric", "target", "num_images"),

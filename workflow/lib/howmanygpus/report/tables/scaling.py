@@ -18,17 +18,15 @@ They share their baseline, on the smallest number of nodes that can have it: one
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.columns import CONFIGURATION, CURVE, POINT, SERIES, STUDY, TASK, list_columns
+from howmanygpus.report.columns import CONFIGURATION, CURVE, LINE, POINT, SEARCHED, STUDY, TASK, list_columns
 from howmanygpus.report.intervals import median_interval, ratio_interval
-from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.outcomes import OVER_REPEATS, flag_outcomes
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.ties import collect_samples, group_ties, measure_scatter
 from howmanygpus.report.words import word
 
 READS = ("runs",)
 IS_MERGED = True
-LINE = [*CURVE, "scaling_mode", "fixed_batch_size"]
-"""Columns that a configuration shares with its baseline."""
 COLUMNS = [
     *(*CURVE, "placement", "scaling_mode", "fixed_batch_size", *POINT[1:]),
     *("images_per_s_median", "images_per_s_min", "images_per_s_max", "images_per_s_low", "images_per_s_high"),
@@ -42,16 +40,8 @@ GROUPED = [*list_columns(STUDY, TASK), "input", "curve", "num_gpus"]
 """Columns that name a device count of a curve, whose configurations are grouped."""
 FIXED = {"weak": "per_device_batch_size", "strong": "global_batch_size"}
 """The batch size that each scaling mode keeps constant along a curve."""
-SEARCHED = list_columns(SERIES, but=["input"])
-"""Columns on which the largest batch depends."""
 MODES = ("weak", "strong")
 """Scaling modes in the order in which tables and figures show them."""
-OVER_REPEATS = {
-    **{f"images_per_s_{of}": ("images_per_s", of) for of in ("median", "min", "max")},
-    **{"num_planned": ("status", "size"), "num_repeats": ("images_per_s", "count")},
-    **{f"num_{outcome}": (outcome, "sum") for outcome in ("failed", "disturbed", "unsupported")},
-}
-"""Columns of a configuration, from those of its repeats as flag_outcomes returns them."""
 
 
 def name_curve(scaling_mode: str, fixed_batch_size: int, unit: str) -> str:
@@ -66,15 +56,6 @@ def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
     if "largest" in plan:
         table = add_groups(name_largest(table, plan["largest"], plan["config"]), fair)
     return table
-
-
-def flag_outcomes(runs: pd.DataFrame) -> pd.DataFrame:
-    """Add columns that say whether each run failed, was disturbed, or is unsupported."""
-    return runs.assign(
-        failed=has_failed(runs["status"]),
-        disturbed=runs["disturbed"].eq(True),
-        unsupported=runs["status"] == "unsupported",
-    )
 
 
 def name_largest(table: pd.DataFrame, largest: list[dict], config: dict) -> pd.DataFrame:

@@ -14,9 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
 
+from howmanygpus.report.columns import CONFIGURATION
 from howmanygpus.report.rows import count_units, find_unit, name_count, name_series
 from howmanygpus.report.style import GREY, choose_styles, label_lines, mark_counts
-from howmanygpus.report.tables.scaling import CONFIGURATION
 from howmanygpus.report.words import write_number, write_value
 
 SPREAD = 0.3

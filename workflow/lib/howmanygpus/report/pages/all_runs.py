@@ -20,10 +20,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from howmanygpus.clone import TEMPLATES
 from howmanygpus.paths import ATTEMPTS
-from howmanygpus.report.columns import SERIES, STUDY, TASK, TITLES, list_columns
+from howmanygpus.report.columns import CONFIGURATION, SERIES, STUDY, TASK, TITLES, list_columns
 from howmanygpus.report.files import find_record
 from howmanygpus.report.outcomes import UNDECIDED, read_run_attempts
-from howmanygpus.report.tables.scaling import CONFIGURATION
 from howmanygpus.report.tables.timelines import describe_run
 from howmanygpus.report.telemetry import HOST
 from howmanygpus.report.timelines import PHASE_SERIES, PHASES, unpack

@@ -3,12 +3,10 @@
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from howmanygpus.report.gallery import Entry, Pair
-from howmanygpus.report.result import Comparison
 from howmanygpus.report.rows import name_count
 from howmanygpus.report.words import (
     WHOLE,
@@ -22,6 +20,10 @@ from howmanygpus.report.words import (
     write_target,
     write_value,
 )
+
+if TYPE_CHECKING:
+    from howmanygpus.report.gallery import Entry, Pair
+    from howmanygpus.report.result import Comparison
 
 WIDTH, HEIGHT = 100, 25
 """Columns of texts, and lines of a first screen."""
@@ -66,19 +68,19 @@ def _choose_most(facts: dict[str, Any]) -> tuple[dict[str, int], str]:
     return most, text
 
 
-def render_comparison(comparison: Comparison, changes: list[str], first: str, second: str) -> str:
+def render_comparison(comparison: "Comparison", changes: list[str], first: str, second: str) -> str:
     """Return the text about two results. changes: of their circumstances; first, second: what they are called."""
     names: dict[str, Any] = {"comparison": comparison, "changes": changes, "first": first, "second": second}
     return _fill("comparison.txt.jinja", table=write_ratios, name_least=name_least, **names)
 
 
-def render_gallery(entries: list[Entry], pairs: list[Pair], figures: dict[str, str]) -> str:
+def render_gallery(entries: "list[Entry]", pairs: "list[Pair]", figures: dict[str, str]) -> str:
     """Return the page of the gallery in Markdown. figures: the file of each study's figure."""
     studies = group_by_study(entries)
     return _fill("gallery.md.jinja", is_folded=False, studies=studies, pairs=pairs, figures=figures)
 
 
-def group_by_study(entries: list[Entry]) -> dict[str, list[Entry]]:
+def group_by_study(entries: "list[Entry]") -> "dict[str, list[Entry]]":
     """Return the entries of each study, by the heading of the study."""
     studies: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -193,7 +195,7 @@ RELATIVE = ("relative", "low", "high")
 """Columns of the ratios of frameworks relative to each other."""
 
 
-def name_least(comparison: Comparison) -> str:
+def name_least(comparison: "Comparison") -> str:
     """Name the least difference of each framework that a comparison could show; nothing if no interval is known."""
     known = [one for one in comparison.frameworks if not np.isnan(one.least)]
     text = ", ".join(f"{one.least:.0%} of {one.names['framework']}".replace("%", " %") for one in known)
@@ -202,7 +204,7 @@ def name_least(comparison: Comparison) -> str:
     return text
 
 
-def write_ratios(comparison: Comparison) -> list[str]:
+def write_ratios(comparison: "Comparison") -> list[str]:
     """Return the lines of the table of ratios by framework."""
     rows = [["", "framework", "x as fast", "low", "high", *(RELATIVE if comparison.relative else ())]]
     for one in comparison.frameworks:
