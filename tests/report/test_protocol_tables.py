@@ -13,7 +13,7 @@ from answered import find_line, make_facts
 from howmanygpus.config.schema import study_defaults
 from howmanygpus.report.answer.details import list_protocols
 from howmanygpus.report.answer.texts import render_answer
-from howmanygpus.report.columns import IDENTITY
+from howmanygpus.report.columns import IDENTITY, SAME_PLACE
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.protocols import RANKS_NOTE, UNSURE_NOTE
 from howmanygpus.report.files import write_table
@@ -43,7 +43,7 @@ def make_runs(*rows):
         names = {key: given[key] for key in ("framework", "variant", "repeat", "num_gpus", "input") if key in given}
         spec = make_spec(**names, global_batch_size=8 * given.get("num_gpus", 1))
         identity = identify({"config": {"num_nodes": None}}, vars(spec))
-        protocol = given["variant"] if given.get("variant") in PROTOCOLS else None
+        protocol = name_protocol(given["variant"]) if given.get("variant") in PROTOCOLS else None
         row = {"status": "completed", "images_per_s": 125.0, "compile_s": 1.0, "train_s": 9.0, "images_seen": 1000}
         row |= {"quality_last": 0.8, "quality_metric": "accuracy", "disturbed": False, "protocol": protocol}
         row |= {key: value for key, value in given.items() if key not in names and key != "reached_s"}
@@ -189,7 +189,7 @@ def test_no_table_of_comparisons_has_a_run_under_a_protocol():
     times = time_to_accuracy.tabulate(plan, runs, evaluations)
     assert set(times["variant"]) == {"base"}
     assert variants.tabulate(plan, runs, evaluations).empty
-    noise = pd.DataFrame(columns=[*batch_sizes.COMPARED, *batch_sizes.SIZES])
+    noise = pd.DataFrame(columns=[*SAME_PLACE, *batch_sizes.SIZES])
     assert set(batch_sizes.tabulate(plan, runs, times, noise)["variant"]) == {"base"}
 
 

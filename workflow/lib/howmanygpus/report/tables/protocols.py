@@ -207,8 +207,8 @@ def describe_orders(before: Repeats, after: Repeats, better: Callable[[float, fl
             if ranks[1][one] > ranks[1][other]:
                 changed = max(changed, describe_swap(before, after, one, other), key=[NO, UNSURE, ONCE, YES].index)
     texts = [" > ".join(order) for order in orders]
-    both = {"fair_order": texts[0], "unfair_order": texts[1]}
-    both["order_changes"] = word("tables", "order_changes", code=changed) if len(before) > 1 else None
+    changes = word("tables", "order_changes", code=changed) if len(before) > 1 else None
+    both = {"fair_order": texts[0], "unfair_order": texts[1], "order_changes": changes}
     return {"fair_rank": ranks[0], "unfair_rank": ranks[1], "both": both}
 
 

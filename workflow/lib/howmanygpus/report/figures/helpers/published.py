@@ -7,12 +7,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.figures.helpers.panels import End, draw_line, find_end
 from howmanygpus.report.style import GREY, choose_styles
 
 WIDTH = 60
 """Characters of a line of a panel's title."""
 NO_YEAR = "(year not stated)"
 NOTHING_MEASURED = "nothing measured yet"
+SIZE = (5.4, 3.5)
+"""Size of a panel with lines, in inches."""
+BAR = 0.62
+"""Height of a bar as part of its row."""
+Group = tuple[str, pd.DataFrame, dict[str, dict]]
+"""Title, rows and the style of each series."""
 
 
 def title_published(hardware: str, year: str | float, more: str) -> str:
@@ -44,10 +51,30 @@ def make_rows(titles: list[str], counts: list[int], num_columns: int) -> tuple[F
     return figure, [list(row) for row in grid]
 
 
-def name_bars(axes: Axes, names: list[str]) -> None:
-    """Name the rows of a panel, the first on top."""
+def name_bars(axes: Axes, rows: pd.DataFrame) -> None:
+    """Name the rows of a panel by series, devices and batch, the first on top."""
+    columns = (rows[name] for name in ("series", "num_gpus", "global_batch_size"))
+    names = [f"{series}, {describe_batch(*sizes)}" for series, *sizes in zip(*columns, strict=True)]
     axes.set_yticks(range(len(names))[::-1], names)
     axes.set_ylim(-0.6, len(names) - 0.4)
+
+
+def draw_lines(
+    axes: Axes, rows: pd.DataFrame, x: str, y: str, styles: dict[str, dict], top: float | None = None
+) -> dict[str, End]:
+    """Draw one line per series over its places, with bars from `low` to `high` if they are known.
+
+    top: upper end of a bar that has none. Returns the right end of each line.
+    """
+    ends: dict[str, End] = {}
+    for series, line in rows.sort_values(x).groupby("series", sort=False):
+        low, high = (line[name].astype(float) for name in ("low", "high"))
+        high = high if top is None else high.fillna(top)
+        bars = (low, high) if low.notna().all() and high.notna().all() else None
+        place = line[x].astype(int), line[y].astype(float)
+        draw_line(axes, *place, bars, line["is_disturbed"].astype(bool), styles[str(series)])
+        ends[str(series)] = find_end(*place, styles[str(series)])
+    return ends
 
 
 def _join(first: str, second: str) -> str:
