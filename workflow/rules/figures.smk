@@ -33,6 +33,7 @@ for name, drawn in figures.list_together().items():
         threads: min(4, len(drawn))
         params:
             code=hash_script("draw_figures", *(f"report.figures.{figure}" for figure in drawn)),
+            templates=hash_templates("tables.jinja"),
             figures=drawn,
             tables=lambda wildcards, input: str(Path(input.tables[0]).parent),
             folder=lambda wildcards, output: str(Path(output.svg[0]).parent),

@@ -228,7 +228,8 @@ rule answer_question:
     params:
         code=hash_script("answer_question"),
         templates=hash_templates(
-            "answer.jinja", "answer_screen.txt.jinja", "answer.txt.jinja", "answer.md.jinja", "doubts.jinja"
+            *("answer.jinja", "answer_screen.txt.jinja", "answer.txt.jinja", "answer.md.jinja"),
+            *("doubts.jinja", "tables.jinja"),
         ),
         machine=products.machine_file(),
         account=products.account,

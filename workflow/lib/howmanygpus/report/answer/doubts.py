@@ -99,7 +99,7 @@ def list_doubts(case: Case) -> list[Facts]:
 
 
 Doubts = Iterable[tuple[Any, ...]]
-"""Kind and facts, whose sentence is in workflow/report/doubts.jinja, and what to run next."""
+"""Kind and facts, whose sentence is in workflow/report/templates/doubts.jinja, and what to run next."""
 
 
 def _doubt_runs(case: Case) -> Doubts:

@@ -2,7 +2,7 @@
 The page of all runs: one row for each planned run, with what its record says, and a figure of the rates.
 
 The page is one file that needs no other, so that it works in a report that was sent by mail. The records, which are
-most of it, are compressed. Words are in workflow/report/all_runs.html.jinja, behaviour in all_runs.js beside it.
+most of it, are compressed. Words are in workflow/report/templates/all_runs.html.jinja, behaviour in all_runs.js.
 """
 
 import base64
