@@ -6,6 +6,7 @@ import pandas as pd
 
 from howmanygpus.report.answer.details import describe
 from howmanygpus.report.answer.facts import Question, decide
+from howmanygpus.report.answer.texts import render_answer
 from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
@@ -18,7 +19,6 @@ from howmanygpus.report.tables.protocols import COLUMNS as PROTOCOLS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from howmanygpus.report.texts import render_answer
 from specs import make_spec
 from stored import FIXED
 

@@ -10,6 +10,7 @@ import pandas as pd
 from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.outcomes import identify
+from howmanygpus.report.placements import compare_placements
 from howmanygpus.report.rows import PROGRAM
 from howmanygpus.report.tables import ceilings, decision, input_parts, time_split
 from howmanygpus.report.tables.allreduce import tabulate
@@ -17,7 +18,6 @@ from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATION
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
 from howmanygpus.report.tables.losses import COLUMNS as LOSSES
-from howmanygpus.report.tables.placement import compare_placements
 from howmanygpus.report.tables.protocols import compute_protocols
 from howmanygpus.report.tables.published import COLUMNS as PUBLISHED
 from howmanygpus.report.tables.run_phases import COLUMNS as PHASES

@@ -11,7 +11,7 @@ import pytest
 
 from howmanygpus.measure.around import health
 from howmanygpus.measure.around.health import read_gpu, read_health, read_host
-from howmanygpus.report.health import judge_state
+from howmanygpus.report.tables.helpers.device_health import judge_state
 from messages import says
 from nvml import FakeGpu, FakeNvml
 
@@ -272,7 +272,7 @@ def test_the_work_of_others_on_the_cores_is_seen():
     try:
         busy.stdout.readline()
         state = read_health([], [core])
-        (finding,) = [each for each in judge_state(state) if "cores before" in each.what]
+        (finding,) = [each for each in judge_state(state) if each.code == "busy_cores"]
         assert state["host"]["other_cpu_frac"] > 0.2 and finding.where == os.uname().nodename
     finally:
         busy.kill()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.report.multiply_adds import count_multiply_adds
+from howmanygpus.report.tables.helpers.multiply_adds import count_multiply_adds
 from project import ROOT
 from published_networks import read_networks
 from specs import make_spec

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.report.tables.batch_sizes import COMPARED, SIZES, average_noise
+from howmanygpus.report.columns import COMPARED
+from howmanygpus.report.tables.batch_sizes import SIZES, average_noise
 from howmanygpus.report.tables.gradient_noise import estimate
 from measure.asked import ON_TWO
 from project import ROOT

@@ -5,7 +5,8 @@ import json
 import pandas as pd
 import pytest
 
-from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy, summarize_time_to_accuracy
+from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.thresholds import summarize_time_to_accuracy
 from howmanygpus.site.machine import Device, Machine
 from records import JOB
 from specs import make_spec

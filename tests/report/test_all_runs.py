@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 import pytest
 
 from browsing import needs_chromium, open_page
-from howmanygpus.report import all_runs
-from howmanygpus.report.all_runs_figure import draw_svg
 from howmanygpus.report.files import read_table, read_texts, write_table
+from howmanygpus.report.pages import all_runs
+from howmanygpus.report.pages.all_runs_figure import draw_svg
 from howmanygpus.report.tables import timelines
 from howmanygpus.report.tables.scaling import compute_scaling
 from records import make_attempt

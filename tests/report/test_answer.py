@@ -4,10 +4,10 @@ import pandas as pd
 import pytest
 
 from answered import complete, find_doubt, find_line, make_facts, make_runs, write_answer
+from howmanygpus.report.answer.texts import render_answer
 from howmanygpus.report.predictions import guess
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from howmanygpus.report.texts import render_answer
 from messages import says
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from answered import find_line, make_facts
 from howmanygpus.report.answer.batches import describe_batches
+from howmanygpus.report.answer.texts import render_answer
 from howmanygpus.report.figures import load_figure
 from howmanygpus.report.outcomes import identify
 from howmanygpus.report.style import mark_counts
@@ -15,7 +16,6 @@ from howmanygpus.report.tables.batch_sizes import compute_batch_sizes, mark_larg
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from howmanygpus.report.texts import render_answer
 from messages import says
 from specs import make_spec
 from stored import FIXED, plan_of, store_run

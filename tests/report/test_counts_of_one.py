@@ -7,12 +7,13 @@ from answered import DIGITS, find_line, make_facts
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.gate.coverage import describe_layout
 from howmanygpus.report.answer.batches import describe_target
+from howmanygpus.report.answer.texts import render_answer
+from howmanygpus.report.columns import FEWEST_NODES
 from howmanygpus.report.figures.run_grid import list_disturbed
-from howmanygpus.report.outcomes import FEWEST
 from howmanygpus.report.rows import name_count
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.scaling import name_curve
-from howmanygpus.report.texts import render_answer, write_configuration
+from howmanygpus.report.words import write_configuration
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
 from project import study
@@ -33,7 +34,7 @@ def test_the_data_of_one_label_and_one_channel():
 
 def test_a_configuration_of_one_device_and_one_image():
     one = {"series": "a", "num_gpus": 1, "num_nodes": 1, "device": "cpu", "per_device_batch_size": 1, "accumulate": 1}
-    one |= {"placement": FEWEST}
+    one |= {"placement": FEWEST_NODES}
     assert write_configuration(one, "images") == "1 x cpu, a, 1 image per device"
 
 

@@ -6,9 +6,10 @@ import pytest
 from answered import make_runs
 from decided import answer, answer_all, around, find, find_facts, get_doubts, priced, repeat
 from howmanygpus.report.answer.facts import Question, decide
+from howmanygpus.report.answer.texts import render_screen
 from howmanygpus.report.tables.explanations import COLUMNS as EXPLANATIONS
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from howmanygpus.report.texts import LONGEST, is_cut, render_screen, shorten
+from howmanygpus.report.words import LONGEST, is_cut, shorten
 
 
 def test_a_clear_winner_is_recommended_with_its_interval():

@@ -5,7 +5,8 @@ import pytest
 from howmanygpus.measure.spec import RunSpec
 from howmanygpus.report.tables import losses
 from howmanygpus.report.tables.scaling import compute_scaling
-from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy, summarize_time_to_accuracy
+from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.thresholds import summarize_time_to_accuracy
 from howmanygpus.study.runs import HOW
 from specs import make_spec
 from stored import QUALITY, collect, plan_of, store_run

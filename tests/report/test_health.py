@@ -4,9 +4,9 @@ import pytest
 
 from answered import find_doubt, make_facts
 from howmanygpus.report.files import read_table, write_table
-from howmanygpus.report.health import compare_devices, list_devices
 from howmanygpus.report.rows import merge_tables
 from howmanygpus.report.tables import health
+from howmanygpus.report.tables.helpers.device_health import compare_devices, list_devices
 from messages import says
 from records import HOST, make_run
 from specs import make_spec

@@ -6,10 +6,10 @@ import pytest
 from answered import make_facts, make_runs
 from decided import answer, around, find, get_doubts, priced, repeat
 from howmanygpus.report.answer.facts import Question, decide
+from howmanygpus.report.answer.texts import render_answer, render_screen
+from howmanygpus.report.columns import LINE
 from howmanygpus.report.tables.explanations import COLUMNS as EXPLANATIONS
-from howmanygpus.report.tables.scaling import LINE
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from howmanygpus.report.texts import render_answer, render_screen
 
 
 def why(*groups, **asked):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from howmanygpus.report.outcomes import identify
-from howmanygpus.report.outliers import flag_outliers
+from howmanygpus.report.tables.helpers.outliers import flag_outliers
 from specs import make_spec
 from stored import FIXED
 

@@ -7,9 +7,11 @@ import pytest
 from answered import complete
 from figured import GRIDS, make_tables, spread, written
 from howmanygpus.report.answer.details import compare_nodes
+from howmanygpus.report.answer.texts import render_answer
 from howmanygpus.report.figures import describe_figure, load_figure
 from howmanygpus.report.figures.price import summarize_prices
 from howmanygpus.report.outcomes import identify
+from howmanygpus.report.placements import compare_placements
 from howmanygpus.report.rows import name_series
 from howmanygpus.report.tables.allreduce import tabulate as tabulate_allreduces
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
@@ -17,12 +19,10 @@ from howmanygpus.report.tables.ceilings import COLUMNS as BOUNDS
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
-from howmanygpus.report.tables.placement import compare_placements
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.report.tables.variants import compute_variants
-from howmanygpus.report.texts import render_answer
 from specs import make_spec
 
 AXIS = {"config": {"num_nodes": [1, 2]}}

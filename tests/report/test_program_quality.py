@@ -11,9 +11,9 @@ import pytest
 from answered import find_doubt, make_facts
 from howmanygpus.measure.program.process import read_lines
 from howmanygpus.measure.program.reports import RANGES, ReportError, match_output, parse_json
+from howmanygpus.report.answer.texts import render_answer
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.evaluations import explain_missing, read_reported
-from howmanygpus.report.texts import render_answer
 from howmanygpus.study.config.metrics import list_metrics
 
 PATTERNS = [

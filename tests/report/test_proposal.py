@@ -8,13 +8,14 @@ import pytest
 
 from answered import make_runs
 from howmanygpus.report.answer.facts import Question, decide
+from howmanygpus.report.answer.texts import list_scaling, render_proposal
 from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.proposal import collect, draw, save
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import COLUMNS as TIMES
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.report.tables.utilisation import COLUMNS as UTILISATION
-from howmanygpus.report.texts import escape_for_tex, list_scaling, render_proposal
+from howmanygpus.report.words import escape_for_tex
 
 RATES = {1: 100.0, 2: 190.0, 4: 340.0, 8: 400.0}
 CONFIG = {"cases": 10, "epochs": 3, "warmup_steps": 5}

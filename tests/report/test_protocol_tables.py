@@ -12,18 +12,18 @@ import pytest
 from answered import find_line, make_facts
 from howmanygpus.config.schema import study_defaults
 from howmanygpus.report.answer.details import list_protocols
-from howmanygpus.report.columns import IDENTITY
+from howmanygpus.report.answer.texts import render_answer
+from howmanygpus.report.columns import IDENTITY, SAME_PLACE
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.protocols import RANKS_NOTE, UNSURE_NOTE
 from howmanygpus.report.files import write_table
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import identify
 from howmanygpus.report.predictions import Predictions
-from howmanygpus.report.published import WORDS, drop_unfair
+from howmanygpus.report.published import PROTOCOLS, describe_protocol, drop_unfair, name_protocol
 from howmanygpus.report.tables import batch_sizes, protocols, scaling, time_to_accuracy, variants
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
-from howmanygpus.report.texts import render_answer
 from messages import says
 from project import ROOT
 from specs import make_spec
@@ -43,7 +43,7 @@ def make_runs(*rows):
         names = {key: given[key] for key in ("framework", "variant", "repeat", "num_gpus", "input") if key in given}
         spec = make_spec(**names, global_batch_size=8 * given.get("num_gpus", 1))
         identity = identify({"config": {"num_nodes": None}}, vars(spec))
-        protocol = WORDS.get(given.get("variant"))
+        protocol = name_protocol(given["variant"]) if given.get("variant") in PROTOCOLS else None
         row = {"status": "completed", "images_per_s": 125.0, "compile_s": 1.0, "train_s": 9.0, "images_seen": 1000}
         row |= {"quality_last": 0.8, "quality_metric": "accuracy", "disturbed": False, "protocol": protocol}
         row |= {key: value for key, value in given.items() if key not in names and key != "reached_s"}
@@ -173,7 +173,7 @@ def test_runs_under_a_protocol_are_marked_in_the_table_of_runs(tmp_path):
     for number, spec in enumerate(specs):
         store_run(tmp_path, f"run{number}", spec)
     runs, evaluations = collect(plan, tmp_path)
-    marks = [f"not comparable: {WORDS[names[number]]}" if number in names else "" for number in range(len(specs))]
+    marks = [describe_protocol(names[number]) if number in names else "" for number in range(len(specs))]
     assert runs["protocol"].fillna("").tolist() == marks
     assert evaluations["protocol"].notna().sum() == 2 * len(names), "two evaluations of each"
     assert runs["trajectory"].notna().tolist() == [True, False, True, False, True]
@@ -181,7 +181,7 @@ def test_runs_under_a_protocol_are_marked_in_the_table_of_runs(tmp_path):
 
 def test_no_table_of_comparisons_has_a_run_under_a_protocol():
     fair = [{"framework": "a", "images_per_s": 100.0, "quality_last": 0.95}]
-    unfair = [{"framework": "a", "variant": name, "images_per_s": 900.0, "reached_s": 1.0} for name in list(WORDS)[2:]]
+    unfair = [{"framework": "a", "variant": name, "images_per_s": 900.0, "reached_s": 1.0} for name in PROTOCOLS[2:]]
     runs, evaluations = make_runs(*fair, *unfair)
     plan = {"config": {"quality": QUALITY, "variants": {"base": {}}}, "curves": {"weak": [8]}}
     curve = scaling.tabulate(plan, runs)
@@ -189,7 +189,7 @@ def test_no_table_of_comparisons_has_a_run_under_a_protocol():
     times = time_to_accuracy.tabulate(plan, runs, evaluations)
     assert set(times["variant"]) == {"base"}
     assert variants.tabulate(plan, runs, evaluations).empty
-    noise = pd.DataFrame(columns=[*batch_sizes.COMPARED, *batch_sizes.SIZES])
+    noise = pd.DataFrame(columns=[*SAME_PLACE, *batch_sizes.SIZES])
     assert set(batch_sizes.tabulate(plan, runs, times, noise)["variant"]) == {"base"}
 
 
@@ -252,7 +252,8 @@ def describe(*rows, **given):
 
 def test_the_answer_names_the_effect_of_each_protocol_and_changes_of_rank():
     (found,) = describe(*two_frameworks(5.0, 6.0), first_epoch_inside=True)
-    assert found["words"] == WORDS["first_epoch_inside"] and (found["num_gpus"], found["input"]) == (1, "arrays")
+    assert found["words"] == name_protocol("first_epoch_inside")
+    assert (found["num_gpus"], found["input"]) == (1, "arrays")
     rate, time = found["measures"]
     effects = {each["framework"]: each for each in rate["effects"]}
     assert rate["measure"] == "images_per_s" and effects["a"]["median"] == pytest.approx(0.343, abs=0.001)

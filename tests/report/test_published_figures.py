@@ -5,8 +5,8 @@ import pytest
 
 from figured import GRIDS, make_tables
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
+from howmanygpus.report.figures.helpers.published import describe_batch, title_published
 from howmanygpus.report.figures.price import describe_price, summarize_prices
-from howmanygpus.report.published_panels import describe_batch, title_published
 from howmanygpus.report.style import FRAMEWORKS, GREY, darken
 from howmanygpus.report.tables.published import tabulate
 from howmanygpus.study.published import list_published, list_published_columns, read_rows

@@ -18,9 +18,9 @@ import yaml
 import recorded_runs
 from howmanygpus.invocation.rules.products import ProductRules
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.report import all_runs
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.files import read_table, read_texts, write_table
+from howmanygpus.report.pages import all_runs
 from howmanygpus.report.published import drop_unfair
 from howmanygpus.report.rows import merge_tables
 from howmanygpus.report.style import save_svg

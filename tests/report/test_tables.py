@@ -13,7 +13,8 @@ from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables import describe_table, list_common, losses
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
-from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy, summarize_time_to_accuracy
+from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.thresholds import summarize_time_to_accuracy
 from howmanygpus.site.jobs.completing import complete_attempts
 from records import make_run
 from specs import make_spec

@@ -4,7 +4,7 @@ import pytest
 
 from answered import make_facts
 from decided import answer, answer_all, around, find, get_doubts, priced, repeat
-from howmanygpus.report.texts import render_answer
+from howmanygpus.report.answer.texts import render_answer
 
 
 def join(text):

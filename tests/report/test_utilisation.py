@@ -5,8 +5,8 @@ import json
 import pytest
 
 from howmanygpus.measure.host.samples import COLUMNS
-from howmanygpus.report.multiply_adds import count_multiply_adds
-from howmanygpus.report.peak_rates import find_peak
+from howmanygpus.report.tables.helpers.multiply_adds import count_multiply_adds
+from howmanygpus.report.tables.helpers.peak_rates import find_peak
 from howmanygpus.report.tables.utilisation import tabulate
 from howmanygpus.report.telemetry import read_telemetry
 from published_networks import read_networks

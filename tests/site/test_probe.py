@@ -5,7 +5,7 @@ import json
 import pytest
 
 from howmanygpus.measure.host.slurm import JOB
-from howmanygpus.report.node_checks import tabulate as tabulate_probes
+from howmanygpus.report.pages.node_checks import tabulate as tabulate_probes
 from howmanygpus.report.tables.allreduce import compute_bus_bandwidth, tabulate
 from howmanygpus.site.node_check import find_refusal, inspect_node, judge
 from messages import says

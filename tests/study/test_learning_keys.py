@@ -2,14 +2,14 @@
 
 import re
 
-import jinja2
 import pandas as pd
 import pytest
 import yaml
 
+from described import describe
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.report.rows import describe_own_rates, name_own_rates
-from howmanygpus.report.texts import write_configuration
+from howmanygpus.report.words import write_configuration
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
 from messages import list_texts
@@ -203,16 +203,10 @@ def test_the_answer_says_once_if_frameworks_learn_by_different_rates(changes, ex
 
 
 def test_the_report_states_how_a_study_learns_where_it_differs_from_the_default():
-    template = (ROOT / "workflow" / "report" / "workflow.rst").read_text().splitlines()
-    lines = [line for line in template if line.startswith(("**{{ name }}**: {{ study.model }}", "Optimizer: "))]
-
-    def describe(**changes) -> str:
-        described = make_plan(**TWO | changes).studies["s"].config
-        return jinja2.Template("\n".join(lines)).render(name="s", study=described)
-
     optimizer = STEPS | {"weight_decay": 0.1, "weight_decay_on": "weights", "by_framework": OWN}
     network = {"model": "resnet44", "model_options": {"blocks": 1, "width": 8}}
-    text, plain = describe(optimizer=optimizer, label_smoothing=0.1, accumulate=2, **network), describe()
+    changes = {"optimizer": optimizer, "label_smoothing": 0.1, "accumulate": 2} | network
+    text, plain = (describe(make_plan(**TWO | each).studies["s"].config) for each in (changes, {}))
     for words in (
         *("resnet44 (blocks 1, width 8) trained on", "2 such batches for one step, weak", "label smoothing 0.1."),
         *("then step (times 0.1 after epoch 1, 2);", "weight decay 0.1 (not of biases and normalisation layers)"),

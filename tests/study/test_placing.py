@@ -5,10 +5,10 @@ import re
 from dataclasses import replace
 from types import SimpleNamespace
 
-import jinja2
 import pytest
 import yaml
 
+from described import describe
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.invocation.rules.cluster import ClusterRules
 from howmanygpus.invocation.rules.products import ProductRules
@@ -186,10 +186,7 @@ def test_only_a_study_with_several_numbers_of_nodes_has_their_table_and_figure()
     ],
 )
 def test_the_report_describes_the_nodes_of_a_study(num_nodes, words):
-    lines = (ROOT / "workflow" / "report" / "workflow.rst").read_text().splitlines()
-    line = next(line for line in lines if line.startswith("**{{ name }}**: {{ study.model }}"))
-    described = make_plan(num_gpus=[2, 4], num_nodes=num_nodes).studies["s"].config
-    assert words in jinja2.Template(line).render(name="s", study=described)
+    assert words in describe(make_plan(num_gpus=[2, 4], num_nodes=num_nodes).studies["s"].config)
 
 
 def test_exclude_knows_the_nodes_of_a_run():

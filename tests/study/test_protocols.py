@@ -5,7 +5,7 @@ import pytest
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.config.schema import study_defaults
 from howmanygpus.report.outcomes import list_changes
-from howmanygpus.report.published import WORDS
+from howmanygpus.report.published import PROTOCOLS
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.published import describe_protocols, list_published
@@ -24,7 +24,7 @@ def make_plan(given: dict, **changes) -> Plan:
 
 
 def list_unfair(plan: Plan) -> list:
-    return [run for run in plan.studies["s"].runs if run.variant in WORDS]
+    return [run for run in plan.studies["s"].runs if run.variant in PROTOCOLS]
 
 
 def test_a_protocol_repeats_the_runs_of_the_first_variant_in_the_frameworks_that_it_names():
@@ -203,4 +203,4 @@ def test_a_hybridised_network_cannot_evaluate_by_the_batch():
 
 def test_every_unfair_protocol_of_a_source_is_one_that_a_study_can_switch_on():
     of_sources = {protocol for name in list_published() for protocol in describe_protocols(name)}
-    assert of_sources == set(WORDS) == set(study_defaults()["protocols"])
+    assert of_sources == set(PROTOCOLS) == set(study_defaults()["protocols"])

@@ -114,7 +114,7 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
         "config/README.md": GENERATED,
     },
     "table": {"report/tables/<table>.py": NEW},
-    "figure": {"report/figures/<figure>.py": NEW, "workflow/report/<figure>.rst": NEW},
+    "figure": {"report/figures/<figure>.py": NEW, "workflow/report/captions/<figure>.rst": NEW},
     "metric": {"report/metrics/<metric>.py": NEW},
     "loader": {
         "measure/frameworks/<family>/<loader>.py": NEW,

@@ -54,7 +54,7 @@ def test_an_error_and_a_request_would_be_noticed(tmp_path):
 
 
 def test_every_figure_has_a_caption():
-    captions = {path.stem for path in (ROOT / "workflow" / "report").glob("*.rst")}
+    captions = {path.stem for path in (ROOT / "workflow" / "report" / "captions").glob("*.rst")}
     assert set(list_figures()) <= captions
 
 
@@ -85,7 +85,7 @@ def draw(rates):
     axes.barh(rates["framework"], rates["images_per_s"])
     return figure
 ''',
-    "report/ranking.rst": "Median rate of each framework of study {{ snakemake.wildcards.study }}.",
+    "report/captions/ranking.rst": "Median rate of each framework of study {{ snakemake.wildcards.study }}.",
 }
 
 

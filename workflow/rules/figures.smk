@@ -19,7 +19,7 @@ for name, drawn in figures.list_together().items():
             svg=[
                 report(
                     f"results/figures/{{study}}/{figure}.svg",
-                    caption=f"../report/{figure}.rst",
+                    caption=f"../report/captions/{figure}.rst",
                     category=number_category(figures.describe_figure(figure).category),
                     subcategory="{study}",
                     labels={"figure": figures.describe_figure(figure).title},
@@ -33,6 +33,7 @@ for name, drawn in figures.list_together().items():
         threads: min(4, len(drawn))
         params:
             code=hash_script("draw_figures", *(f"report.figures.{figure}" for figure in drawn)),
+            templates=hash_templates("tables.jinja"),
             figures=drawn,
             tables=lambda wildcards, input: str(Path(input.tables[0]).parent),
             folder=lambda wildcards, output: str(Path(output.svg[0]).parent),
@@ -77,7 +78,7 @@ rule write_all_runs:
     output:
         page=report(
             "results/all_runs.html",
-            caption="../report/all_runs.rst",
+            caption="../report/captions/all_runs.rst",
             category=number_category("All runs"),
             subcategory="all studies",
             labels={"page": "Every run, with its record and a figure of all rates"},

@@ -183,14 +183,14 @@ rule write_parity_page:
     output:
         table=report(
             "results/tables/parity.tsv",
-            caption="../report/parity_table.rst",
+            caption="../report/captions/parity_table.rst",
             category=number_category("Parity"),
             subcategory="all studies",
             labels={"table": "parity"},
         ),
         page=report(
             "results/parity/parity.html",
-            caption="../report/parity.rst",
+            caption="../report/captions/parity.rst",
             category=number_category("Parity"),
             subcategory="all studies",
             labels={"page": "Framework by check, with the numbers"},

@@ -197,7 +197,7 @@ rule draw_preparation:
     output:
         svg=report(
             "results/preparation/{dataset}.svg",
-            caption="../report/preparation.rst",
+            caption="../report/captions/preparation.rst",
             category=number_category("Where the time goes"),
             subcategory="data sets",
             labels={"figure": "What preparing {dataset} costs"},

@@ -42,7 +42,7 @@ rule tabulate_probes:
     output:
         probes=report(
             "results/tables/probes.tsv",
-            caption="../report/probes.rst",
+            caption="../report/captions/probes.rst",
             category=number_category("Tables"),
             subcategory="all studies",
             labels={"table": "probes"},

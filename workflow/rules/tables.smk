@@ -56,6 +56,10 @@ rule list_jobs:
         """
 
 
+TABLE_TEMPLATES = ("doubts.jinja", "explanations.jinja", "health.jinja", "tables.jinja")
+"""Templates with words in cells of tables."""
+
+
 rule make_tables:
     """Make the tables that every study has, in one process, because starting one takes longer than most tables."""
     input:
@@ -73,7 +77,7 @@ rule make_tables:
     params:
         code=training.table_code(tables.list_common(), uses_metric=True),
         # The table of the decision says why there is none.
-        templates=hash_templates("doubts.jinja"),
+        templates=hash_templates(*TABLE_TEMPLATES),
         tables=tables.list_common(),
         folder=subpath(output[0], parent=True),
     shell:
@@ -110,7 +114,7 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
             table=(
                 report(
                     f"results/tables/{{study}}/{table}.tsv",
-                    caption=f"../report/{table}.rst",
+                    caption=f"../report/captions/{table}.rst",
                     category=number_category(described.category),
                     subcategory="{study}",
                     labels={"table": table},
@@ -123,6 +127,7 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
         localrule: True
         params:
             code=training.table_code([table], described.uses_metric),
+            templates=hash_templates(*TABLE_TEMPLATES),
             published=products.published if "published" in described.reads else [],
             table=table,
             folder=subpath(output.table, parent=True),
@@ -161,7 +166,7 @@ rule merge_tables:
         [
             report(
                 f"results/tables/{table}.tsv",
-                caption=f"../report/{table if table in OWN_CAPTIONS else 'tables'}.rst",
+                caption=f"../report/captions/{table if table in OWN_CAPTIONS else 'tables'}.rst",
                 category=number_category(tables.describe_table(table).category),
                 subcategory="all studies",
                 labels={"table": table},
@@ -208,7 +213,7 @@ rule answer_question:
     output:
         answer=report(
             "results/tables/{study}/answer.txt",
-            caption="../report/answer.rst",
+            caption="../report/captions/answer.rst",
             category=number_category("Answer"),
             subcategory="{study}",
             labels={"figure": "Answer: best framework and device count"},
@@ -223,7 +228,8 @@ rule answer_question:
     params:
         code=hash_script("answer_question"),
         templates=hash_templates(
-            "answer.jinja", "answer_screen.txt.jinja", "answer.txt.jinja", "answer.md.jinja", "doubts.jinja"
+            *("answer.jinja", "answer_screen.txt.jinja", "answer.txt.jinja", "answer.md.jinja"),
+            *("doubts.jinja", "tables.jinja"),
         ),
         machine=products.machine_file(),
         account=products.account,

@@ -8,9 +8,9 @@ from howmanygpus.files import write_json_atomic, write_text_atomic
 from howmanygpus.paths import RUNS
 from howmanygpus.report.answer.details import describe
 from howmanygpus.report.answer.facts import Question, decide
+from howmanygpus.report.answer.texts import render_answer
 from howmanygpus.report.files import read_table
 from howmanygpus.report.result import make_result
-from howmanygpus.report.texts import render_answer
 from howmanygpus.site.batch_script import make_batch_script
 from howmanygpus.site.machine import read_machine
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from howmanygpus.files import write_text_atomic
 from howmanygpus.report.answer.bill import add_up_bill
+from howmanygpus.report.answer.texts import render_bill
 from howmanygpus.report.files import TOGETHER, read_table
-from howmanygpus.report.texts import render_bill
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ from howmanygpus.config.errors import ConfigError, refuse_choice
 from howmanygpus.config.schema import read_schema
 from howmanygpus.paths import ATTEMPTS, RUNS
 from howmanygpus.report.disturbance import is_disturbed
-from howmanygpus.report.health import compare_devices, judge_run, list_devices
+from howmanygpus.report.tables.helpers.device_health import compare_devices, judge_run, list_devices
 from howmanygpus.site.jobs.invocations import list_living_calls
 
 PARITY = Path("results/parity")

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from howmanygpus.report.files import write_table
-from howmanygpus.report.node_checks import tabulate
+from howmanygpus.report.pages.node_checks import tabulate
 
 
 def main() -> None:

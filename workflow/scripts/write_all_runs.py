@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 
 from howmanygpus.files import write_text_atomic
-from howmanygpus.report.all_runs import collect, match_configurations, render
-from howmanygpus.report.all_runs_figure import draw_svg
 from howmanygpus.report.files import read_table, read_texts
+from howmanygpus.report.pages.all_runs import collect, match_configurations, render
+from howmanygpus.report.pages.all_runs_figure import draw_svg
 
 
 def main() -> None:

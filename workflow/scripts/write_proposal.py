@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 
 from howmanygpus.files import atomic_folder
+from howmanygpus.report.answer.texts import render_proposal
 from howmanygpus.report.files import read_table
 from howmanygpus.report.proposal import collect, draw, save
-from howmanygpus.report.texts import render_proposal
 
 TABLES = ("runs", "scaling", "utilisation")
 

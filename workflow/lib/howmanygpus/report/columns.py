@@ -12,6 +12,9 @@ STUDY, TASK, SERIES, PLACE, BATCH, UNIT, REPEAT = "study", "task", "series", "pl
 LEVELS = (STUDY, TASK, SERIES, PLACE, BATCH, UNIT, REPEAT)
 """Levels of columns. A series is a line of a figure, and a place is what it runs on."""
 
+FEWEST_NODES = "fewest nodes"
+"""The column `placement` of studies without the key `num_nodes`; others name the number of nodes there."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -56,5 +59,11 @@ CONFIGURATION = [name for name in IDENTITY if name not in list_columns(REPEAT)]
 """Columns that all repeats of a configuration share."""
 CURVE = list_columns(STUDY, TASK, SERIES, UNIT)
 """Columns that all configurations of a curve over devices and batches share."""
+LINE = [*CURVE, "scaling_mode", "fixed_batch_size"]
+"""Columns of the table `scaling` that a configuration shares with its baseline."""
+SAME_PLACE = [*CURVE, *list_columns(PLACE)]
+"""Columns that the batches of a curve on the same devices share."""
+SEARCHED = list_columns(SERIES, but=["input"])
+"""Columns on which the largest batch depends."""
 POINT = list_columns(PLACE, BATCH)
 """Columns in which the configurations of a curve differ."""

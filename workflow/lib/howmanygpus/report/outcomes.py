@@ -14,11 +14,9 @@ from howmanygpus.files import read_each
 from howmanygpus.measure.around.schema import RecordError, read_record
 from howmanygpus.measure.spec import MODEL_PATH_KEYS
 from howmanygpus.paths import ATTEMPTS, RUNS
-from howmanygpus.report.columns import IDENTITY
+from howmanygpus.report.columns import FEWEST_NODES, IDENTITY
 from howmanygpus.report.rows import name_count
 
-FEWEST = "fewest nodes"
-"""The column `placement` of studies without the key `num_nodes`; others name the number of nodes there."""
 UNDECIDED = (
     *("unsupported", "failed_parity", "missing", "not_run", "running", "stale"),
     *("interrupted", "suspended", "refused", "blocked", "cancelled", "preempted", "node_failed", "disk_full"),
@@ -28,6 +26,12 @@ UNDECIDED = (
 
 UNSET = {"exchange": "all", "evaluate": True, "frozen_batches": False, "reads_every_loss": False}
 """Values of the keys that no study can set, in all runs but controls and probes."""
+OVER_REPEATS = {
+    **{f"images_per_s_{of}": ("images_per_s", of) for of in ("median", "min", "max")},
+    **{"num_planned": ("status", "size"), "num_repeats": ("images_per_s", "count")},
+    **{f"num_{outcome}": (outcome, "sum") for outcome in ("failed", "disturbed", "unsupported")},
+}
+"""Columns of a configuration, from those of its repeats as flag_outcomes returns them."""
 
 
 class GridDecision(TypedDict):
@@ -51,8 +55,8 @@ class Outcome:
 
     path: folder of the run below results/runs/. record: its run.json, else the attempt.json of its last attempt, else
     None. has_run: whether the record is a run.json. attempts: the records of all its failed attempts. protocol: the
-    unfair protocol that the run follows, a key of report.published.WORDS, or empty. control: what a control run leaves
-    out, such as `no_exchange`, or empty.
+    unfair protocol that the run follows, one of published.PROTOCOLS, or empty. control: what a control run leaves out,
+    such as `no_exchange`, or empty.
     """
 
     path: str
@@ -96,7 +100,7 @@ def read_outcomes(plan: dict, results: Path = Path()) -> Iterator[Outcome]:
 
 def identify(plan: dict, spec: dict) -> dict:
     """Return the columns that name a run. spec: its planned specification."""
-    placement = FEWEST if plan["config"]["num_nodes"] is None else name_nodes(spec["num_nodes"])
+    placement = FEWEST_NODES if plan["config"]["num_nodes"] is None else name_nodes(spec["num_nodes"])
     of_study = {"placement": placement, "unit": read_unit(plan["config"])}
     return {key: of_study[key] if key in of_study else spec[key] for key in IDENTITY}
 
@@ -108,6 +112,15 @@ def name_nodes(num_nodes: int) -> str:
 def has_failed(statuses: pd.Series) -> pd.Series:
     """Return whether each run counts as a failure: it was tried, and did not complete for reasons of its own."""
     return ~statuses.isin(["completed", *UNDECIDED])
+
+
+def flag_outcomes(runs: pd.DataFrame) -> pd.DataFrame:
+    """Add columns that say whether each run failed, was disturbed, or is unsupported."""
+    return runs.assign(
+        failed=has_failed(runs["status"]),
+        disturbed=runs["disturbed"].eq(True),
+        unsupported=runs["status"] == "unsupported",
+    )
 
 
 def _read_outcome(

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from howmanygpus.report.columns import BATCH, PLACE, SERIES, STUDY, TASK, list_columns
+from howmanygpus.report.words import word
+
 COLUMNS = (
     *("source", "series", "framework", "model", "input", "precision", "hardware", "num_gpus", "global_batch_size"),
     *("num_images", "epochs", "duration", "images_per_s", "quality_metric", "quality", "threshold"),
@@ -95,20 +98,26 @@ def add_speedup(table: pd.DataFrame) -> pd.DataFrame:
 FIRST_EPOCH, OTHER_IMAGES = "first_epoch_inside", "eval_other_images"
 BATCH_STATISTICS, AUGMENTATION = "eval_batch_statistics", "own_augmentation"
 FIRST_STATISTICS, FROZEN_BATCHES, EVERY_LOSS = "eval_first_statistics", "frozen_batches", "read_every_loss"
-WORDS = {
-    FIRST_EPOCH: "the first epoch is inside, with first step, compilation and warm-up",
-    OTHER_IMAGES: "evaluated on other images than in the other frameworks",
-    BATCH_STATISTICS: "BatchNorm evaluates by the statistics of each batch",
-    AUGMENTATION: "images are augmented otherwise than in the other frameworks",
-    FIRST_STATISTICS: "BatchNorm evaluates by the running statistics of the first device alone",
-    FROZEN_BATCHES: "every epoch has the batches of the first one, kept in memory and shuffled as batches",
-    EVERY_LOSS: "the host reads the loss of every step before the next one",
-}
-"""What was unfair, by the key of a study's `protocols`, in the order of tables, figures and answers."""
+PROTOCOLS = (
+    *(FIRST_EPOCH, OTHER_IMAGES, BATCH_STATISTICS, AUGMENTATION),
+    *(FIRST_STATISTICS, FROZEN_BATCHES, EVERY_LOSS),
+)
+"""Keys of a study's `protocols`, in the order of tables, figures and answers."""
 
 
-def describe_protocol(name: str) -> str:
-    return f"not comparable: {WORDS[name]}"
+COMPARED = list_columns(STUDY, TASK, SERIES, PLACE, BATCH, but=["framework", "variant", "placement"])
+"""Columns that the frameworks of one order share."""
+NO, YES, UNSURE, ONCE = "no", "yes", "unsure", "once"
+"""Whether a protocol changes the order of frameworks; unsure within the spread of repeats, once by one repeat."""
+
+
+def name_protocol(protocol: str) -> str:
+    """Say what was unfair."""
+    return word("tables", "protocol", name=protocol)
+
+
+def describe_protocol(protocol: str) -> str:
+    return word("tables", "not_comparable", name=protocol)
 
 
 def is_fair(table: pd.DataFrame) -> pd.Series:

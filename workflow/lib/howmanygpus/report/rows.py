@@ -19,11 +19,6 @@ def name_count(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def name_panel(num_gpus: int, per_device_batch_size: int, rows: pd.DataFrame) -> str:
-    """Return the title of a panel of one device count and batch, such as `4 devices x 64 images`."""
-    return f"{name_count(num_gpus, 'device')} x {count_units(per_device_batch_size, find_unit(rows))}"
-
-
 def find_unit(table: pd.DataFrame) -> str:
     """Return what the batches and rates of a table count, such as `tokens`; `images or tokens` if studies differ."""
     return " or ".join(table["unit"].unique())

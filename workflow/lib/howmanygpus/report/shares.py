@@ -34,9 +34,13 @@ class Share:
     high: float
 
     @property
+    def has_interval(self) -> bool:
+        return not np.isnan(self.low)
+
+    @property
     def is_shown(self) -> bool:
         """Whether the repeats show that the share is not zero, and it is large enough to be named."""
-        if np.isnan(self.low):
+        if not self.has_interval:
             return abs(self.value) >= SPREAD_FRAC
         return abs(self.value) >= NAMED_FRAC and (self.low > 0 or self.high < 0)
 

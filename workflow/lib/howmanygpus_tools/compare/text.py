@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from howmanygpus.report.texts import align, fill
+from howmanygpus.report.answer.texts import align, fill_text
 from howmanygpus_tools.compare.comparison import Comparison
 
 RELATIVE = ("relative", "low", "high")
@@ -35,4 +35,4 @@ def write_ratios(comparison: Comparison) -> list[str]:
 def render_comparison(comparison: Comparison, changes: list[str], first: str, second: str) -> str:
     """Return the text about two results. changes: of their circumstances; first, second: what they are called."""
     names: dict[str, Any] = {"comparison": comparison, "changes": changes, "first": first, "second": second}
-    return fill("comparison.txt.jinja", table=write_ratios, name_least=name_least, **names)
+    return fill_text("comparison.txt.jinja", table=write_ratios, name_least=name_least, **names)

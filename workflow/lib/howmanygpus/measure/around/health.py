@@ -1,5 +1,5 @@
 """
-Read the state of a node and of its GPUs before a run. Nothing is set, and nothing is judged here (see report.health).
+Read the state of a node and of its GPUs before a run. Nothing is set, and nothing is judged here (see report.tables).
 
 What cannot be read is left out, and `missing` names it.
 """

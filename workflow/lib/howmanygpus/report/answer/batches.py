@@ -5,9 +5,9 @@ from typing import Any
 import pandas as pd
 
 from howmanygpus.report.answer.names import add_series, name_place
+from howmanygpus.report.columns import SAME_PLACE, SEARCHED
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows import choose_inputs
-from howmanygpus.report.tables.batch_sizes import COMPARED, SEARCHED
 
 Facts = dict[str, Any]
 
@@ -26,8 +26,10 @@ def describe_batches(batch_sizes: pd.DataFrame, batch_search: pd.DataFrame | Non
 
 def _select_knees(table: pd.DataFrame) -> pd.DataFrame:
     """Return the knee of each curve with several sizes; for a curve without a knee, the largest batch."""
-    is_knee, curves = table["is_knee"].astype(bool), [table[name] for name in COMPARED]
-    is_last = table["global_batch_size"] == table.groupby(COMPARED, dropna=False)["global_batch_size"].transform("max")
+    is_knee, curves = table["is_knee"].astype(bool), [table[name] for name in SAME_PLACE]
+    is_last = table["global_batch_size"] == table.groupby(SAME_PLACE, dropna=False)["global_batch_size"].transform(
+        "max"
+    )
     has_knee = is_knee.groupby(curves, dropna=False).transform("any")
     return table[is_knee | (is_last & ~has_knee & table["knee_lowest"].notna())]
 
@@ -50,7 +52,7 @@ def _describe_doubling(table: pd.DataFrame) -> Facts | None:
     if sound.empty:
         return None
     fastest = sound.sort_values("images_per_s_median", ascending=False, kind="stable").iloc[0]
-    curve = sound[(sound[COMPARED] == fastest[COMPARED]).all(axis=1)].sort_values("global_batch_size")
+    curve = sound[(sound[SAME_PLACE] == fastest[SAME_PLACE]).all(axis=1)].sort_values("global_batch_size")
     sizes = curve["global_batch_size"]
     bases = pd.concat([curve[curve["is_knee"].astype(bool)], curve.iloc[::-1]])
     base = next((row for _, row in bases.iterrows() if (sizes >= 2 * row["global_batch_size"]).any()), None)

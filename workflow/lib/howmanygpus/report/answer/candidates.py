@@ -18,13 +18,13 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.answer.names import OF_STUDY
-from howmanygpus.report.columns import IDENTITY, SERIES, list_columns
+from howmanygpus.report.columns import FEWEST_NODES, IDENTITY, SERIES, list_columns
 from howmanygpus.report.equivalence import ROUNDING
 from howmanygpus.report.intervals import median_interval, ratio_interval
 from howmanygpus.report.metrics import load_metric
-from howmanygpus.report.outcomes import FEWEST, UNDECIDED, has_failed
+from howmanygpus.report.outcomes import UNDECIDED, has_failed
 from howmanygpus.report.rows import choose_inputs, name_count
-from howmanygpus.report.tables.time_to_accuracy import choose_hardest_threshold, summarize_time_to_accuracy
+from howmanygpus.report.thresholds import choose_hardest_threshold, summarize_time_to_accuracy
 from howmanygpus.report.ties import are_told_apart, measure_scatter
 
 TRAINING, WALL = "duration_s", "wall_s"
@@ -260,7 +260,7 @@ class Candidate:
 
 def name_configuration(names: dict[str, Any]) -> str:
     """Write the names of a configuration, such as `4 x a100 pytorch_ddp bf16 batch 64`. names: see Candidate."""
-    is_named = names["num_nodes"] > 1 or names["placement"] != FEWEST
+    is_named = names["num_nodes"] > 1 or names["placement"] != FEWEST_NODES
     nodes = f" on {name_count(names['num_nodes'], 'node')}" if is_named else ""
     where = f"{names['num_gpus']} x {names['device']}{nodes}"
     return f"{where} {names['series']} batch {names['per_device_batch_size']}"

@@ -9,15 +9,12 @@ import pandas as pd
 from howmanygpus.report.answer.batches import describe_batches
 from howmanygpus.report.answer.bill import add_up_bill
 from howmanygpus.report.answer.names import add_series, name_place
-from howmanygpus.report.columns import BATCH, CONFIGURATION, PLACE, SERIES, list_columns
+from howmanygpus.report.columns import BATCH, CONFIGURATION, LINE, PLACE, SERIES, list_columns
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import GridDecision
-from howmanygpus.report.published import WORDS, is_control, is_fair
+from howmanygpus.report.placements import compare_placements
+from howmanygpus.report.published import COMPARED, NO, PROTOCOLS, is_control, is_fair, name_protocol
 from howmanygpus.report.rows import choose_inputs, name_own_rates
-from howmanygpus.report.tables.placement import compare_placements
-from howmanygpus.report.tables.protocols import COMPARED as PROTOCOLS
-from howmanygpus.report.tables.protocols import NO
-from howmanygpus.report.tables.scaling import LINE
 from howmanygpus.report.trajectory import has_unexplained_losses
 
 Facts = dict[str, Any]
@@ -250,22 +247,22 @@ def list_protocols(protocols: pd.DataFrame) -> list[Facts]:
 
     protocols: the table of that name.
     """
-    described = [choose_inputs(protocols[protocols["protocol"] == name]) for name in WORDS]
+    described = [choose_inputs(protocols[protocols["protocol"] == name]) for name in PROTOCOLS]
     return [_describe_protocol(rows) for rows in described if len(rows)]
 
 
 def _describe_protocol(rows: pd.DataFrame) -> Facts:
     # Several rows of one protocol are about the same configuration, by different measures.
-    counts = rows.groupby(PROTOCOLS, sort=False)["framework"].nunique().reset_index()
+    counts = rows.groupby(COMPARED, sort=False)["framework"].nunique().reset_index()
     shown = counts.sort_values(["num_gpus", "framework"], ascending=False, kind="stable").iloc[0]
     facts: Facts = {name: shown[name] for name in ("device", "input", "precision")}
     facts |= {name: int(shown[name]) for name in ("num_gpus", "per_device_batch_size")}
     measures = [_describe_measure(own, shown) for _, own in rows.groupby("measure", sort=False)]
-    return {"words": WORDS[rows["protocol"].iloc[0]], **facts, "measures": [each for each in measures if each]}
+    return {"words": name_protocol(rows["protocol"].iloc[0]), **facts, "measures": [each for each in measures if each]}
 
 
 def _describe_measure(rows: pd.DataFrame, shown: pd.Series) -> Facts | None:
-    own = rows[(rows[PROTOCOLS] == shown[PROTOCOLS]).all(axis=1)].sort_values("fair_rank", kind="stable")
+    own = rows[(rows[COMPARED] == shown[COMPARED]).all(axis=1)].sort_values("fair_rank", kind="stable")
     if own.empty:
         return None
     first = own.iloc[0]
@@ -286,14 +283,14 @@ def _describe_measure(rows: pd.DataFrame, shown: pd.Series) -> Facts | None:
 
 def _describe_order(rows: pd.DataFrame, shown: pd.Series) -> Facts | None:
     """Count the configurations in which the order of frameworks changes, with the orders of one; None if unknown."""
-    known = rows[rows["order_changes"].notna()].drop_duplicates(PROTOCOLS)
+    known = rows[rows["order_changes"].notna()].drop_duplicates(COMPARED)
     if known.empty:
         return None
     changed = known[known["order_changes"] != NO]
     facts = {"num_known": len(known), "num_changed": len(changed)}
     if changed.empty:
         return facts
-    same = changed[(changed[PROTOCOLS] == shown[PROTOCOLS]).all(axis=1)]
+    same = changed[(changed[COMPARED] == shown[COMPARED]).all(axis=1)]
     row = (same if len(same) else changed).iloc[0]
     return facts | {
         "num_gpus": int(row["num_gpus"]),

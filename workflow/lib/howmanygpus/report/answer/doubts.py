@@ -19,7 +19,7 @@ from howmanygpus.report.equivalence import ROUNDING, exceeds
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import IDENTITY, has_failed
 from howmanygpus.report.rows import choose_inputs, is_program, name_own_rates
-from howmanygpus.report.texts import word
+from howmanygpus.report.words import word
 from howmanygpus.site.jobs.attempts import NOT_COMPARED
 
 LINEAR = 1.05
@@ -94,14 +94,14 @@ def list_doubts(case: Case) -> list[Facts]:
         _doubt_edges,
     )
     return [
-        {"kind": kind, "text": word(kind, **facts), "facts": facts, "run_next": run_next}
+        {"kind": kind, "text": word("doubts", kind, **facts), "facts": facts, "run_next": run_next}
         for rule in rules
         for kind, facts, *run_next in rule(case)
     ]
 
 
 Doubts = Iterable[tuple[Any, ...]]
-"""Kind and facts, whose sentence is in workflow/report/doubts.jinja, and what to run next."""
+"""Kind and facts, whose sentence is in workflow/report/templates/doubts.jinja, and what to run next."""
 
 
 def _doubt_runs(case: Case) -> Doubts:

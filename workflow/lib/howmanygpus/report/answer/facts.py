@@ -30,7 +30,7 @@ from howmanygpus.report.equivalence import NO, compare_means, exceeds, pool
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.published import is_control, is_fair
 from howmanygpus.report.rows import choose_inputs, find_unit, is_program
-from howmanygpus.report.texts import word
+from howmanygpus.report.words import word
 
 WORTH_DOUBLING = 1.5
 """Gain that a doubling of the devices must bring: 75 % efficiency, which centres ask for (CSC, LCRC)."""
@@ -337,24 +337,24 @@ def _refuse(runs: pd.DataFrame, found: list[Candidate], equal: list[Candidate], 
     """Say why nothing can be recommended; None if something can. equal: those of equal quality."""
     done = runs[runs["status"] == "completed"]
     if done.empty:
-        return word("nothing_completed")
+        return word("doubts", "nothing_completed")
     if not found and done["images_per_s"].isna().all():
-        return word("no_rate", num_runs=len(done))
+        return word("doubts", "no_rate", num_runs=len(done))
     if not found:
-        return word("no_common_goal")
+        return word("doubts", "no_common_goal")
     if not equal:
-        return word("no_finite_quality", num_configurations=len(found))
+        return word("doubts", "no_finite_quality", num_configurations=len(found))
     if not any(candidate.is_trusted for candidate in equal):
-        return word("all_disturbed")
+        return word("doubts", "all_disturbed")
     smallest = min(candidate.num_gpus for candidate in equal)
     is_smallest_trusted = any(candidate.is_trusted for candidate in equal if candidate.num_gpus == smallest)
     if is_baseline_needed and not is_smallest_trusted:
-        return word("baseline_disturbed", num_gpus=smallest)
+        return word("doubts", "baseline_disturbed", num_gpus=smallest)
     fewer = runs[(runs["num_gpus"] < smallest) & ~runs["status"].isin(("completed", *INFEASIBLE))]
     if is_baseline_needed and len(fewer):
         lacking = int(fewer["num_gpus"].min())
         statuses = runs.loc[runs["num_gpus"] == lacking, "status"].value_counts().to_dict()
-        return word("baseline_missing", num_gpus=lacking, statuses=statuses)
+        return word("doubts", "baseline_missing", num_gpus=lacking, statuses=statuses)
     return None
 
 
@@ -397,25 +397,25 @@ def _choose(trusted: list[Candidate], question: Question) -> tuple[Candidate | N
     is_limited = question.budget is not None or question.deadline_h is not None
     if is_limited and not any(each.images for each in pool) and not _did_same_work(pool):
         fewest, most = (extreme(each.images_of_run for each in pool) for extreme in (min, max))
-        return None, word("unequal_runs", fewest=fewest, most=most)
+        return None, word("doubts", "unequal_runs", fewest=fewest, most=most)
     if question.budget is not None:
         if not all(candidate.costs for candidate in pool):
-            return None, word("costs_unknown")
+            return None, word("doubts", "costs_unknown")
         pool = [candidate for candidate in pool if candidate.cost <= question.budget]
         if not pool:
             cheapest = min(trusted, key=lambda candidate: candidate.cost)
             prices = {"currency": cheapest.currency, "cheapest": str(cheapest), "cost": cheapest.cost}
-            return None, word("over_budget", budget=question.budget, **prices)
+            return None, word("doubts", "over_budget", budget=question.budget, **prices)
     if question.deadline_h is not None:
         in_time = [each for each in pool if each.walls and np.median(each.walls) / 3600 <= question.deadline_h]
         if not in_time:
             known = [candidate for candidate in pool if candidate.walls]
             if not known:
-                return None, word("wall_unknown")
+                return None, word("doubts", "wall_unknown")
             fastest = min(known, key=lambda candidate: np.median(candidate.walls))
             hours, is_within_budget = np.median(fastest.walls) / 3600, question.budget is not None
             times = {"deadline_h": question.deadline_h, "fastest": str(fastest), "hours": hours}
-            return None, word("too_late", is_within_budget=is_within_budget, **times)
+            return None, word("doubts", "too_late", is_within_budget=is_within_budget, **times)
         return min(in_time, key=lambda candidate: (candidate.price, candidate.num_gpus)), None
     by_count = _choose_by_count(pool, question.worth_doubling)
     chosen = walk(by_count, question.worth_doubling)

@@ -13,7 +13,7 @@ from howmanygpus.report.columns import SERIES, list_columns
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows import is_program
 from howmanygpus.report.shares import NAMED_FRAC
-from howmanygpus.report.texts import word
+from howmanygpus.report.words import word
 
 Facts = dict[str, Any]
 
@@ -41,7 +41,7 @@ def _explain_further(case: Case, chosen: Candidate) -> str | None:
         return None
     _, *further = [each for count, each in case.by_count.items() if count > chosen.num_gpus] or [chosen]
     short = [not each.gains_enough_over(chosen, case.worth_doubling) for each in further]
-    return word("no_further", counts=[each.num_gpus for each in further]) if short and all(short) else None
+    return word("doubts", "no_further", counts=[each.num_gpus for each in further]) if short and all(short) else None
 
 
 def _find_limit(case: Case, chosen: Candidate, own: pd.Series | None) -> Facts | None:
@@ -98,7 +98,7 @@ def _find_lacking_batch(case: Case, chosen: Candidate, more: Candidate) -> Facts
 
 
 def _say(kind: str, **facts: Any) -> Facts:
-    return {"kind": kind, "sentence": word(kind, **facts), "facts": facts, "remedy": None, "run_next": None}
+    return {"kind": kind, "sentence": word("doubts", kind, **facts), "facts": facts, "remedy": None, "run_next": None}
 
 
 def _explain_absence(case: Case, chosen: Candidate) -> Facts:

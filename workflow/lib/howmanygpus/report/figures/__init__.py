@@ -3,7 +3,7 @@ Figures of a study, one module each.
 
 A module defines TITLE (the name of its entry in the report), CATEGORY (one of report/categories.py, in which the entry
 is), TABLES (the tables it reads) and `draw(**tables)`, which gets those tables of one study and returns a matplotlib
-figure. Its caption is workflow/report/<module>.rst.
+figure. Its caption is workflow/report/captions/<module>.rst.
 
 These constants are optional. COMPARES names the key of a study whose entries the figure compares: it is not drawn for a
 study with only one entry. NEEDS names a key of the study: it is drawn only for a study that switches it on.

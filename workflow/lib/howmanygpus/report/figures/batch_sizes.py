@@ -6,6 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.figures.helpers.panels import draw_line
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows import choose_inputs, find_unit, name_count, name_series
 from howmanygpus.report.style import (
@@ -20,7 +21,6 @@ from howmanygpus.report.style import (
     label_lines,
     make_panels,
     mark_counts,
-    mark_disturbed,
     note_rates,
 )
 
@@ -149,8 +149,7 @@ def _draw_line(axes: Axes, line: pd.DataFrame, name: str, style: dict, top: floa
     """Draw one series with its knee and its largest batch; return the global batches and the medians."""
     sizes, median = line["global_batch_size"], line[f"{name}_median"]
     most = line[f"{name}_max"].fillna(top).clip(upper=top)
-    axes.errorbar(sizes, median, yerr=[median - line[f"{name}_min"], most - median], capsize=4, **style)
-    mark_disturbed(axes, sizes, median, line["num_disturbed"] > 0)
+    draw_line(axes, sizes, median, (line[f"{name}_min"], most), line["num_disturbed"] > 0, style)
     for column, marker, size, width in (KNEE, FITS, BOUND) if name == RATE else (FITS, BOUND):
         chosen = line[column].astype(bool) & median.notna()
         look = {"markersize": size, "markerfacecolor": "none", "markeredgewidth": width, "color": style["color"]}

@@ -26,7 +26,7 @@ from howmanygpus.report.style import (
     mark_disturbed,
     spread,
 )
-from howmanygpus.report.texts import (
+from howmanygpus.report.words import (
     choose_runs,
     choose_unit,
     write_configuration,

@@ -31,7 +31,7 @@ ROW_IN, LEAST_IN = 0.34, 1.3
 
 def draw(input_parts: pd.DataFrame) -> Figure:
     """Draw one panel per framework, device count and batch, with one row per part and a mark for each variant."""
-    table = input_parts.assign(row=name_rows(input_parts))
+    table = input_parts.assign(row=name_parts(input_parts))
     table = table[table["row"].notna()]
     if table.empty:
         return draw_empty_figure(f"No run has completed; {SEE_GRID}.")
@@ -42,7 +42,7 @@ def draw(input_parts: pd.DataFrame) -> Figure:
     figure, axes = make_panels(titles, panel_size=(5.6, LEAST_IN + ROW_IN * len(shown)), max_columns=2)
     variants = list(dict.fromkeys(table["variant"]))
     for panel, (_, rows) in zip(axes, panels, strict=True):
-        draw_panel(panel, rows, shown, variants)
+        draw_parts(panel, rows, shown, variants)
         panel.set_xlim(0.6 * table["images_per_s_min"].min(), 1.7 * table["images_per_s_max"].max())
     if len(variants) > 1:
         lines = {line.get_label(): line for panel in axes for line in panel.lines}
@@ -50,12 +50,12 @@ def draw(input_parts: pd.DataFrame) -> Figure:
     return figure
 
 
-def name_rows(table: pd.DataFrame) -> list[str | None]:
+def name_parts(table: pd.DataFrame) -> list[str | None]:
     pairs = zip(table["part"], table["input"].fillna(""), strict=True)
     return [NAMES.get((part, given)) for part, given in pairs]
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, shown: list[str], variants: list[str]) -> None:
+def draw_parts(axes: Axes, rows: pd.DataFrame, shown: list[str], variants: list[str]) -> None:
     """Draw the rates. The first variant is filled, and has its numbers beside it."""
     axes.set_xlabel("images/s over all devices")
     heights = {name: place for place, name in enumerate(shown)}

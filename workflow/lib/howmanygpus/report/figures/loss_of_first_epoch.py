@@ -4,7 +4,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.rows import is_real, name_panel, name_real_run, name_series
+from howmanygpus.report.figures.helpers.panels import list_settings
+from howmanygpus.report.rows import is_real, name_real_run, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     choose_styles,
@@ -29,15 +30,14 @@ def draw(losses: pd.DataFrame) -> Figure:
         return draw_empty_figure(f"No {name_real_run(losses)} has recorded its first epoch; {SEE_GRID}.")
     real = real.assign(series=name_series(real))
     styles = choose_styles(real["series"])
-    panels = list(real.groupby(["num_gpus", "per_device_batch_size"]))
-    titles = [name_panel(count, size, rows) for (count, size), rows in panels]
-    figure, axes = make_panels(titles)
+    panels = list_settings(real)
+    figure, axes = make_panels([title for title, _ in panels])
     for panel, (_, rows) in zip(axes, panels, strict=True):
-        draw_panel(panel, rows, styles)
+        draw_losses(panel, rows, styles)
     return figure
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
+def draw_losses(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     axes.set_xlabel("optimizer step")
     ends, lines = {}, list(rows.sort_values("last_step").groupby("series"))
     for position, (series, line) in enumerate(lines):

@@ -4,17 +4,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.rows import choose_inputs, find_unit, name_panel, name_series
+from howmanygpus.report.figures.helpers.panels import End, draw_line, find_end, list_settings
+from howmanygpus.report.rows import choose_inputs, find_unit, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
     choose_styles,
-    count_failed,
     draw_empty_figure,
     label_lines,
     make_panels,
     mark_counts,
-    mark_disturbed,
 )
 
 TITLE = "The same devices on one node and on several"
@@ -33,11 +32,11 @@ def draw(placement: pd.DataFrame) -> Figure:
     # The table has one row per number of nodes, but the names of series have no number of nodes.
     table = table.assign(series=name_series(table.assign(placement="")))
     styles = choose_styles(table["series"])
-    panels = list(table.groupby(["num_gpus", "per_device_batch_size"]))
-    figure, axes = make_panels([name_panel(count, size, rows) for (count, size), rows in panels])
+    panels = list_settings(table)
+    figure, axes = make_panels([title for title, _ in panels])
     for panel, (_, rows) in zip(axes, panels, strict=True):
         panel.set_xlabel("nodes")
-        ends = draw_panel(panel, rows, styles)
+        ends = draw_lines(panel, rows, styles)
         mark_counts(panel, table["num_nodes"])
         panel.set_ylim(0, 1.08 * rows["images_per_s_max"].max())
         panel.set_ylabel(f"{find_unit(table)}/s over all devices")
@@ -50,18 +49,15 @@ def is_spread(table: pd.DataFrame) -> pd.Series:
     return (table["num_nodes"] > table["base_num_nodes"]) & table["rate_of_base"].notna()
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:
+def draw_lines(axes: Axes, rows: pd.DataFrame, styles: dict) -> dict[str, End]:
     """Draw the lines; return the end of each by its label: the series, and its rate relative to the fewest nodes."""
     ends = {}
     for series, line in rows.sort_values("num_nodes").groupby("series"):
-        nodes, median = line["num_nodes"], line["images_per_s_median"]
-        spread = [median - line["images_per_s_min"], line["images_per_s_max"] - median]
-        axes.errorbar(nodes, median, yerr=spread, capsize=4, **styles[series])
-        mark_disturbed(axes, nodes, median, line["num_disturbed"] > 0)
-        count_failed(axes, nodes, median, line["num_repeats"], line["num_failed"], styles[series]["color"])
-        last = line.iloc[-1]
-        ratio = f" {last['rate_of_base']:.2f}" if is_spread(line).iloc[-1] else ""
-        ends[f"{series}{ratio}"] = (last["num_nodes"], last["images_per_s_median"], styles[series]["color"])
+        bars, counts = (line["images_per_s_min"], line["images_per_s_max"]), (line["num_repeats"], line["num_failed"])
+        place, is_disturbed = (line["num_nodes"], line["images_per_s_median"]), line["num_disturbed"] > 0
+        ratio = f" {line['rate_of_base'].iloc[-1]:.2f}" if is_spread(line).iloc[-1] else ""
+        ends[f"{series}{ratio}"] = find_end(*place, styles[series])
+        draw_line(axes, *place, bars, is_disturbed, styles[series], counts)
     if is_spread(rows).any():
         add_note(axes, NOTE)
     return ends

@@ -20,8 +20,8 @@ from howmanygpus.report.style import (
     mark_disturbed,
     note_rates,
 )
-from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
-from howmanygpus.report.texts import choose_runs
+from howmanygpus.report.thresholds import summarize_time_to_accuracy
+from howmanygpus.report.words import choose_runs
 
 TITLE = "Price to train and to reach the target"
 CATEGORY = "Time and cost to target"
@@ -102,7 +102,7 @@ def describe_target(prices: pd.DataFrame) -> str:
     return text + describe_guess(prices)
 
 
-def name_rows(prices: pd.DataFrame) -> list[str]:
+def name_prices(prices: pd.DataFrame) -> list[str]:
     return [
         f"{row['series']}, {row['num_gpus']} x {count_units(row['per_device_batch_size'], row['unit'])}"
         for _, row in prices.iterrows()
@@ -132,7 +132,7 @@ def draw_prices(axes: Axes, prices: pd.DataFrame) -> None:
             fontsize=9,
         )
     mark_disturbed(axes, prices["cost"], places, prices["is_disturbed"])
-    axes.set_yticks(places, name_rows(prices))
+    axes.set_yticks(places, name_prices(prices))
     axes.set_ylim(-0.6, len(prices) - 0.4)
     axes.set_xlim(0, 2.1 * prices["cost_max"].max())
     of = "one run" if num_runs == 1 else f"{num_runs:,} runs"

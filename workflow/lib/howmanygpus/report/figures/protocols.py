@@ -7,11 +7,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from howmanygpus.report.columns import SERIES, list_columns
+from howmanygpus.report.figures.helpers.panels import name_rows
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.published import describe_protocol
+from howmanygpus.report.published import NO, YES, describe_protocol
 from howmanygpus.report.rows import name_count
 from howmanygpus.report.style import GREY, SEE_GRID, add_note, draw_empty_figure, get_look, mark_disturbed
-from howmanygpus.report.tables.protocols import NO, QUALITY, RATE, YES
+from howmanygpus.report.tables.protocols import QUALITY, RATE
 
 TITLE = "Unfair protocols: what they change"
 CATEGORY = "Frameworks"
@@ -30,7 +31,7 @@ def draw(protocols: pd.DataFrame) -> Figure:
     """Draw a row of panels per protocol, one per measure: the ratio or the difference, with its range over repeats."""
     if protocols.empty:
         return draw_empty_figure(f"No run has completed both ways; {SEE_GRID}.")
-    own = protocols.assign(row=name_rows(protocols)).sort_values(ROW, ascending=False, kind="stable")
+    own = protocols.assign(row=name_effects(protocols)).sort_values(ROW, ascending=False, kind="stable")
     groups = [own[own["protocol"] == name] for name in protocols["protocol"].unique()]
     measures = [[name for name in protocols["measure"].unique() if name in set(rows["measure"])] for rows in groups]
     heights = [1.35 + 0.32 * rows["row"].nunique() for rows in groups]
@@ -44,7 +45,7 @@ def draw(protocols: pd.DataFrame) -> Figure:
         axes[0].set_title(describe_protocol(rows["protocol"].iloc[0]))
         places = {name: place for place, name in enumerate(dict.fromkeys(rows["row"]))}
         for panel, measure in zip(axes, names, strict=False):
-            draw_panel(panel, rows[rows["measure"] == measure], places)
+            draw_effects(panel, rows[rows["measure"] == measure], places)
         axes[0].set_yticks(list(places.values()), list(places))
         axes[0].set_ylim(-0.6, len(places) - 0.4)
         for panel in axes[len(names) :]:
@@ -52,7 +53,7 @@ def draw(protocols: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, places: dict[str, int]) -> None:
+def draw_effects(axes: Axes, rows: pd.DataFrame, places: dict[str, int]) -> None:
     """Draw the rows of one measure. places: the height of each row by its name."""
     middle = 1.0 if rows["effect"].iloc[0] == "ratio" else 0.0
     axes.axvline(middle, color=GREY, linestyle=":")
@@ -88,16 +89,12 @@ def name_effect(row: pd.Series) -> str:
     return f"{text}   {row['fair_rank']:.0f} {ARROW} {row['unfair_rank']:.0f}{doubt}"
 
 
-def name_rows(rows: pd.DataFrame) -> list[str]:
+def name_effects(rows: pd.DataFrame) -> list[str]:
     """Return the name of each row: framework, devices, and whatever of batch, input, precision and device varies."""
-    varying = [name for name in VARYING if rows[name].nunique() > 1]
-    sizes = rows["per_device_batch_size"].nunique() > 1
+    names = name_rows(rows.assign(unit="images"), rows["framework"], VARYING)
     return [
-        f"{row['framework']}, {name_count(row['num_gpus'], 'device')}"
-        + (f" x {name_count(row['per_device_batch_size'], 'image')}" if sizes else "")
-        + "".join(f" {row[name]}" for name in varying)
-        + (f", {name_count(int(row['num_images']), 'test image')}" if pd.notna(row["num_images"]) else "")
-        for _, row in rows.iterrows()
+        name + (f", {name_count(int(number), 'test image')}" if pd.notna(number) else "")
+        for name, number in zip(names, rows["num_images"], strict=True)
     ]
 
 

@@ -4,8 +4,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.figures.helpers.published import (
+    NOTHING_MEASURED,
+    SIZE,
+    Group,
+    draw_lines,
+    style_published,
+    title_measured,
+    title_published,
+)
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.published_panels import NOTHING_MEASURED, style_published, title_measured, title_published
 from howmanygpus.report.rows import choose_inputs, find_unit, name_count, name_series
 from howmanygpus.report.style import (
     add_note,
@@ -14,7 +22,6 @@ from howmanygpus.report.style import (
     label_lines,
     make_panels,
     mark_counts,
-    mark_disturbed,
     note_rates,
 )
 
@@ -24,17 +31,14 @@ TABLES = ("published", "batch_sizes", "runs")
 NEEDS_PUBLISHED = ("epochs_by_batch",)
 COLUMNS = ["series", "global_batch_size", "epochs", "low", "high", "is_disturbed", "unit"]
 
-Group = tuple[str, pd.DataFrame, dict[str, dict]]
-"""Title, rows with COLUMNS, and the style of each series."""
-
 
 def draw(published: pd.DataFrame, batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """Draw one panel per source and network, and one per device and device count of the measured runs."""
     measured = group_measured(batch_sizes, runs)
     groups = [*group_published(published), *measured]
-    figure, axes = make_panels([title for title, *_ in groups], (5.4, 3.5), max_columns=min(len(groups), 2))
+    figure, axes = make_panels([title for title, *_ in groups], SIZE, max_columns=min(len(groups), 2))
     for panel, (_, rows, styles) in zip(axes, groups, strict=True):
-        draw_panel(panel, rows, styles)
+        draw_epochs(panel, rows, styles)
     if not measured:
         add_note(axes[0], NOTHING_MEASURED)
     return figure
@@ -77,20 +81,12 @@ def group_measured(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> list[Group]
     return groups
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict[str, dict]) -> None:
+def draw_epochs(axes: Axes, rows: pd.DataFrame, styles: dict[str, dict]) -> None:
     """Draw one line per series. The bar of a batch has no upper end if some repeat never reached the target with it."""
     top = 1.15 * rows[["epochs", "high"]].astype(float).max(axis=None)
-    ends: dict[str, tuple[float, float, str]] = {}
     axes.set(xlabel=f"{find_unit(rows)} in a global batch", ylabel="epochs")
     mark_counts(axes, rows["global_batch_size"].astype(int))
-    for series, line in rows.sort_values("global_batch_size").groupby("series", sort=False):
-        sizes, epochs = line["global_batch_size"].astype(int), line["epochs"].astype(float)
-        spread = None
-        if line["low"].notna().all():
-            spread = [epochs - line["low"].astype(float), line["high"].astype(float).fillna(top) - epochs]
-        axes.errorbar(sizes, epochs, yerr=spread, capsize=4, **styles[str(series)])
-        mark_disturbed(axes, sizes, epochs, line["is_disturbed"].astype(bool))
-        ends[str(series)] = (sizes.iloc[-1], epochs.iloc[-1], styles[str(series)]["color"])
+    ends = draw_lines(axes, rows, "global_batch_size", "epochs", styles, top)
     note_rates(axes, rows["series"])
     axes.set_ylim(0, top)
     label_lines(axes, ends)

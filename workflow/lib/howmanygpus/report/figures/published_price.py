@@ -4,23 +4,22 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.figures.price import describe_target, draw_prices, summarize_prices
-from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.published_panels import (
-    describe_batch,
+from howmanygpus.report.figures.helpers.published import (
+    BAR,
     make_rows,
     name_bars,
     style_published,
     title_measured,
     title_published,
 )
+from howmanygpus.report.figures.price import describe_target, draw_prices, summarize_prices
+from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.style import add_note
 
 TITLE = "Price, published and measured"
 CATEGORY = "Frameworks"
 TABLES = ("published", "runs", "time_to_accuracy")
 NEEDS_PUBLISHED = ("price",)
-BAR = 0.62
 NO_PRICE = "nothing measured that has a price"
 
 
@@ -55,9 +54,6 @@ def draw_published(axes: Axes, rows: pd.DataFrame) -> None:
         if pd.notna(row["quality"]):
             text += f", {name_metric(row['quality_metric'])} {row['quality']:.4g}"
         axes.annotate(text, (row["price"], place), (8, 0), textcoords="offset points", va="center", fontsize=9)
-    names = [
-        f"{row['series']}, {describe_batch(row['num_gpus'], row['global_batch_size'])}" for _, row in rows.iterrows()
-    ]
-    name_bars(axes, names)
+    name_bars(axes, rows)
     axes.set_xlim(0, 1.75 * rows["price"].max())
     axes.set_xlabel(f"price of one run ({', '.join(sorted(set(rows['currency'])))})")

@@ -5,25 +5,24 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.published_panels import (
+from howmanygpus.report.figures.helpers.published import (
+    BAR,
     NOTHING_MEASURED,
-    describe_batch,
     make_rows,
     name_bars,
     style_published,
     title_measured,
     title_published,
 )
+from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows import is_real, name_series
 from howmanygpus.report.style import add_note, choose_styles, darken, describe_guess, mark_disturbed, note_rates
-from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
+from howmanygpus.report.thresholds import summarize_time_to_accuracy
 
 TITLE = "Time and quality, published and measured"
 CATEGORY = "Frameworks"
 TABLES = ("published", "runs", "time_to_accuracy")
 NEEDS_PUBLISHED = ("quality_metric",)
-BAR = 0.62
 INK = "#555555"
 LONGEST_S = 600
 """Times up to this many seconds are drawn in seconds, longer ones in minutes."""
@@ -135,11 +134,7 @@ def draw_times(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
         axes.set_xlim(0, 1.25 * longest / scale)
     else:
         axes.set(xlim=(0, 1), xticks=[])
-    names = [
-        f"{series}, {describe_batch(num_gpus, size)}"
-        for series, num_gpus, size in zip(rows["series"], rows["num_gpus"], rows["global_batch_size"], strict=True)
-    ]
-    name_bars(axes, names)
+    name_bars(axes, rows)
 
 
 def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:

@@ -5,7 +5,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.published_panels import NOTHING_MEASURED, style_published, title_measured, title_published
+from howmanygpus.report.figures.helpers.published import (
+    NOTHING_MEASURED,
+    SIZE,
+    Group,
+    draw_lines,
+    style_published,
+    title_measured,
+    title_published,
+)
 from howmanygpus.report.rows import find_unit, is_program, is_real, name_series
 from howmanygpus.report.style import (
     GREY,
@@ -14,7 +22,6 @@ from howmanygpus.report.style import (
     label_lines,
     make_panels,
     mark_counts,
-    mark_disturbed,
 )
 from howmanygpus.report.tables.scaling import name_curve
 
@@ -25,9 +32,6 @@ NEEDS_PUBLISHED = ("images_per_s", "num_images")
 QUANTITIES = ("rate", "speedup")
 COLUMNS = ["series", "num_gpus", "rate", "low", "high", "speedup", "is_disturbed", "unit"]
 
-Group = tuple[str, pd.DataFrame, dict[str, dict]]
-"""Title, rows with COLUMNS, and the style of each series."""
-
 
 def draw(published: pd.DataFrame, scaling: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """Draw one panel per hardware and kind of images for rates, and below one for speed-ups."""
@@ -35,9 +39,9 @@ def draw(published: pd.DataFrame, scaling: pd.DataFrame, runs: pd.DataFrame) -> 
     groups = [*group_published(published), *measured]
     panels = [(group, column) for column in QUANTITIES for group in groups if has_any(group[1], column)]
     titles = [title if column == "rate" else f"{title}\nspeed-up" for (title, *_), column in panels]
-    figure, axes = make_panels(titles, (5.4, 3.5), max_columns=min(len(groups), 2))
+    figure, axes = make_panels(titles, SIZE, max_columns=min(len(groups), 2))
     for panel, ((_, rows, styles), column) in zip(axes, panels, strict=True):
-        draw_panel(panel, rows, styles, column)
+        draw_quantity(panel, rows, styles, column)
     if not measured:
         add_note(axes[0], NOTHING_MEASURED)
     return figure
@@ -97,18 +101,12 @@ def group_measured(scaling: pd.DataFrame, runs: pd.DataFrame) -> list[Group]:
     return groups
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict[str, dict], column: str) -> None:
-    ends: dict[str, tuple[float, float, str]] = {}
+def draw_quantity(axes: Axes, rows: pd.DataFrame, styles: dict[str, dict], column: str) -> None:
     known = rows[rows[column].notna()]
     axes.set_xlabel("devices")
-    for series, line in known.sort_values("num_gpus").groupby("series", sort=False):
-        colour = styles[str(series)]["color"]
-        spread = None
-        if column == "rate" and line[["low", "high"]].notna().all(axis=None):
-            spread = [(line["rate"] - line["low"]).astype(float), (line["high"] - line["rate"]).astype(float)]
-        axes.errorbar(line["num_gpus"].astype(int), line[column], yerr=spread, capsize=4, **styles[str(series)])
-        mark_disturbed(axes, line["num_gpus"].astype(int), line[column], line["is_disturbed"].astype(bool))
-        ends[str(series)] = (int(line["num_gpus"].iloc[-1]), line[column].iloc[-1], colour)
+    # The bars are those of rates.
+    drawn = known if column == "rate" else known.assign(low=None, high=None)
+    ends = draw_lines(axes, drawn, "num_gpus", column, styles)
     counts = known["num_gpus"].astype(int)
     if column == "speedup" and counts.max() > 1:
         # On the logarithmic axis, a line proportional to the devices is curved.

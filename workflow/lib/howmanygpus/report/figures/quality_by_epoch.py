@@ -5,8 +5,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.figures.helpers.panels import list_panels, list_settings
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.rows import is_real, name_panel, name_real_run, name_series
+from howmanygpus.report.rows import is_real, name_real_run, name_series
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
@@ -18,14 +19,11 @@ from howmanygpus.report.style import (
     make_panels,
     name_guess,
     note_rates,
-    split_families,
 )
 
 TITLE = "Test quality by epoch"
 CATEGORY = "Time and cost to target"
 TABLES = ("evaluations", "runs")
-SETTING = ["num_gpus", "per_device_batch_size"]
-"""What the configurations of a panel have in common."""
 
 
 def draw(evaluations: pd.DataFrame, runs: pd.DataFrame) -> Figure:
@@ -38,29 +36,17 @@ def draw(evaluations: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         return draw_empty_figure(f"No {name_real_run(runs)} has been evaluated; {SEE_GRID}.")
     real = real.assign(series=name_series(real, runs))
     styles = choose_styles(real["series"])
-    columns, placed = arrange(list_panels(real), max_columns=3)
-    figure, axes = make_panels([panel[0] if panel else None for panel in placed], max_columns=columns)
+    settings = [(title, rows, ()) for title, rows in list_settings(real)]
+    columns, placed = arrange(list_panels(real, settings), max_columns=3)
+    figure, axes = make_panels([panel.title if panel else None for panel in placed], max_columns=columns)
     limits = compute_limits(real)
-    for panel, (_, rows, others) in zip(axes, filter(None, placed), strict=True):
+    for panel, drawn in zip(axes, filter(None, placed), strict=True):
         panel.set_ylim(*limits)
         panel.set_xlim(0, 1.03 * real["epoch"].max())
-        means = others.groupby(["series", "epoch"], as_index=False)["quality"].mean()
+        means = drawn.others.groupby(["series", "epoch"], as_index=False)["quality"].mean()
         draw_in_grey(panel, means, "epoch", "quality")
-        draw_panel(panel, rows, styles)
+        draw_means(panel, drawn.rows, styles)
     return figure
-
-
-def list_panels(real: pd.DataFrame) -> list[list[tuple[str, pd.DataFrame, pd.DataFrame]]]:
-    """Return title, rows and those of the other families of each panel, by family if there are many series."""
-    blocks: list[list[tuple[str, pd.DataFrame, pd.DataFrame]]] = []
-    for family, own in split_families(real):
-        blocks.append([])
-        for keys, rows in own.groupby(SETTING):
-            title = name_panel(keys[0], keys[1], rows)
-            is_same = (real[SETTING] == list(keys)).all(axis=1)
-            others = real[is_same & ~real["series"].isin(own["series"])]
-            blocks[-1].append((f"{family}{title}", rows, others))
-    return blocks
 
 
 def compute_limits(rows: pd.DataFrame) -> tuple[float, float]:
@@ -69,7 +55,7 @@ def compute_limits(rows: pd.DataFrame) -> tuple[float, float]:
     return 0.0, 1.05 * float(values[np.isfinite(values)].max())
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
+def draw_means(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     metric = rows["metric"].iloc[0]
     axes.set_xlabel("epoch")
     note_rates(axes, rows["series"])

@@ -32,7 +32,7 @@ def draw(runs: pd.DataFrame) -> Figure:
     )
     fastest = max(rates[source]["max"].max() for source in COLOURS if source in rates)
     for panel, (_, rows) in zip(axes, sizes, strict=True):
-        draw_panel(panel, rows, fastest)
+        draw_bars(panel, rows, fastest)
     return figure
 
 
@@ -69,7 +69,7 @@ def count_inputs(rates: pd.DataFrame) -> int:
     return sum(source in rates for source in COLOURS)
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, fastest: float) -> None:
+def draw_bars(axes: Axes, rows: pd.DataFrame, fastest: float) -> None:
     rows = rows.sort_values(["series", "num_gpus"], ascending=False).reset_index(drop=True)
     sources = [source for source in COLOURS if source in rows]
     axes.set_xlabel(f"images/s over all devices, and percentage of {sources[0]}")

@@ -1,19 +1,17 @@
 """Speed-ups of throughput and of time to accuracy: how much sooner more devices give the result."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.columns import CONFIGURATION
+from howmanygpus.report.columns import CONFIGURATION, LINE
+from howmanygpus.report.figures.helpers.panels import Panel, list_panels, note_machinery
 from howmanygpus.report.figures.time_to_accuracy import join
 from howmanygpus.report.rows import is_real, name_count, name_real_run, name_series
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
-    STAR_NOTE,
     add_note,
     add_strip,
     arrange,
@@ -27,17 +25,10 @@ from howmanygpus.report.style import (
     make_panels,
     mark_counts,
     mark_disturbed,
-    mark_overhead,
-    note_batches,
     note_rates,
-    split_families,
 )
-from howmanygpus.report.tables.scaling import LINE, is_baseline, list_repeats
-from howmanygpus.report.tables.time_to_accuracy import (
-    choose_easiest_threshold,
-    choose_hardest_threshold,
-    summarize_time_to_accuracy,
-)
+from howmanygpus.report.tables.scaling import is_baseline, list_repeats
+from howmanygpus.report.thresholds import choose_easiest_threshold, choose_hardest_threshold, summarize_time_to_accuracy
 
 TITLE = "Speed-up of throughput and of time to accuracy"
 CATEGORY = "Scaling"
@@ -55,59 +46,40 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFra
         return draw_empty_figure(f"No {name_real_run(runs)} has completed on a second device count; {SEE_GRID}.")
     throughput = throughput.assign(series=name_series(throughput, runs), is_disturbed=find_disturbed(throughput))
     styles = choose_styles(throughput["series"])
-    blocks, notes = list_panels(throughput, time_to_accuracy)
+    blocks, notes = list_blocks(throughput, time_to_accuracy)
     columns, placed = arrange(blocks)
     shown = [panel for panel in placed if panel]
     figure, axes = make_panels([panel.title if panel else None for panel in placed], max_columns=columns)
-    ends = [draw_panel(panel, drawn, runs, styles) for panel, drawn in zip(axes, shown, strict=True)]
+    ends = [draw_speedups(panel, drawn, runs, styles) for panel, drawn in zip(axes, shown, strict=True)]
     top = 1.06 * max(panel.dataLim.ymax for panel in axes)
     for panel, drawn, own in zip(axes, shown, ends, strict=True):
         panel.set_ylim(0, top)
         label_lines(panel, own | mark_never(panel, drawn, styles))
-        curve = drawn.rows["curve"].iloc[0]
-        if drawn.is_first and curve in notes:
-            add_note(panel, notes[curve])
+        if note := notes.pop(drawn.rows["curve"].iloc[0], None):
+            add_note(panel, note)
     return figure
 
 
-@dataclass(frozen=True)
-class Panel:
-    """A panel: the column that it shows of its rows, and rows of the other families, which are grey.
-
-    depth: number of rows of crosses for which it has room. is_first: whether it is the first panel of its curve.
-    """
-
-    title: str
-    column: str
-    rows: pd.DataFrame
-    others: pd.DataFrame
-    depth: int
-    is_first: bool
-
-
-def list_panels(throughput: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> tuple[list[list[Panel]], dict[str, str]]:
+def list_blocks(throughput: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> tuple[list[list[Panel]], dict[str, str]]:
     """Return the panels of each scaling curve and, if it has many series, of each family of frameworks.
 
-    Also returned is a note about the thresholds of each curve that have no panel, because no baseline reached them.
+    Their rows have the column `shown`, and `is_rate`. Also returned is a note about the thresholds of each curve that
+    have no panel, because no baseline reached them.
     """
     blocks: list[list[Panel]] = []
     beside, notes = describe_guess(time_to_accuracy), {}
     for curve, rows in throughput.groupby("curve", sort=False):
         shown, left_out = compute_accuracy_speedups(rows, time_to_accuracy)
-        tables = [("throughput", "speedup", rows.assign(is_never=False))]
-        tables += [(f"time to {text}{beside}", "accuracy_speedup", table) for text, table in shown.items()]
+        tables = [("throughput", rows.assign(shown=rows["speedup"], is_never=False, is_rate=True))]
+        for text, table in shown.items():
+            own = table.assign(shown=table["accuracy_speedup"], is_rate=False)
+            tables.append((f"time to {text}{beside}", own))
         if left_out:
-            notes[curve] = f"time to {join(left_out)}: no baseline reached it"
-        families = [(start, set(own["series"])) for start, own in split_families(rows)]
-        blocks += [[] for _ in families]
-        for what, column, table in tables:
-            missed = set(table.loc[table["is_never"], "series"])
-            depth = max(len(own & missed) for _, own in families)
-            for block, (start, own) in zip(blocks[-len(families) :], families, strict=True):
-                is_own = table["series"].isin(own)
-                is_first = not any(blocks[-len(families)])
-                title = f"{start}{curve}\nspeed-up of {what}"
-                block.append(Panel(title, column, table[is_own], table[~is_own], depth, is_first))
+            notes[str(curve)] = f"time to {join(left_out)}: no baseline reached it"
+        blocks += list_panels(
+            rows,
+            [(f"{curve}\nspeed-up of {what}", table, table.loc[table["is_never"], "series"]) for what, table in tables],
+        )
     return blocks, notes
 
 
@@ -167,29 +139,25 @@ def find_disturbed(rows: pd.DataFrame) -> pd.Series:
     return (rows["num_disturbed"] > 0) | (of_baseline > 0)
 
 
-def draw_panel(axes: Axes, panel: Panel, runs: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:
+def draw_speedups(axes: Axes, panel: Panel, runs: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:
     """Draw the speed-ups of a panel and ideal scaling. Returns the right end of each line, by its name."""
-    rows, column = panel.rows, panel.column
+    rows, is_rate = panel.rows, bool(panel.rows["is_rate"].all())
     # On the logarithmic axis, a line proportional to the devices is curved.
     counts = np.unique(pd.concat([rows, panel.others])["num_gpus"])
     axes.plot(counts, counts / counts[0], color=GREY, linestyle=":")
     ends = {"ideal": (counts[-1], counts[-1] / counts[0], GREY)}
-    names = mark_overhead(rows)
-    axes.set_xlabel("devices")
-    if names.keys() != set(names.values()):
-        add_note(axes, STAR_NOTE)
-    note_batches(axes, rows)
+    names = note_machinery(axes, rows)
     note_rates(axes, rows["series"])
-    draw_in_grey(axes, panel.others, "num_gpus", column)
-    for series, line in rows[rows[column].notna()].sort_values("num_gpus").groupby("series"):
-        axes.plot(line["num_gpus"], line[column], **styles[series])
-        mark_disturbed(axes, line["num_gpus"], line[column], line["is_disturbed"])
-        if column == "speedup":
+    draw_in_grey(axes, panel.others, "num_gpus", "shown")
+    for series, line in rows[rows["shown"].notna()].sort_values("num_gpus").groupby("series"):
+        axes.plot(line["num_gpus"], line["shown"], **styles[series])
+        mark_disturbed(axes, line["num_gpus"], line["shown"], line["is_disturbed"])
+        if is_rate:
             counts_of = (line["num_repeats"], line["num_failed"], styles[series]["color"])
-            count_failed(axes, line["num_gpus"], line[column], *counts_of)
+            count_failed(axes, line["num_gpus"], line["shown"], *counts_of)
         if not (len(line) == 1 and rows.loc[rows["series"] == series, "is_never"].any()):
-            ends[names[series]] = (line["num_gpus"].iloc[-1], line[column].iloc[-1], styles[series]["color"])
-    if column == "speedup":
+            ends[names[series]] = (line["num_gpus"].iloc[-1], line["shown"].iloc[-1], styles[series]["color"])
+    if is_rate:
         draw_rates(axes, rows, runs, styles)
     mark_counts(axes, counts)
     axes.set_ylabel(f"speed-up over {name_count(counts[0], 'device')}")

@@ -4,7 +4,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.rows import choose_inputs, name_panel, name_series
+from howmanygpus.report.figures.helpers.panels import list_settings
+from howmanygpus.report.rows import choose_inputs, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
@@ -30,18 +31,19 @@ def draw(step_times: pd.DataFrame) -> Figure:
     if table.empty:
         return draw_empty_figure(f"No run has recorded its steps; {SEE_GRID}.")
     table = table.assign(series=name_series(table), disturbed=table["disturbed"].eq(True))
-    panels = list(table.groupby(["num_gpus", "per_device_batch_size"]))
-    titles = [name_panel(count, size, rows) for (count, size), rows in panels]
+    panels = list_settings(table)
     most_rows = max(rows["series"].nunique() for _, rows in panels)
-    figure, axes = make_panels(titles, panel_size=(5.2, LEAST_IN + ROW_IN * most_rows), max_columns=2)
+    figure, axes = make_panels(
+        [title for title, _ in panels], panel_size=(5.2, LEAST_IN + ROW_IN * most_rows), max_columns=2
+    )
     styles = choose_styles(table["series"])
     for panel, (_, rows) in zip(axes, panels, strict=True):
-        draw_panel(panel, rows, styles)
+        draw_percentiles(panel, rows, styles)
     add_note(axes[0], NOTE)
     return figure
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
+def draw_percentiles(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     """Draw a thin line from the 5th to the 95th percentile, a thick one from the 25th to the 75th, and the median."""
     axes.set_xlabel("ms per step")
     steps = MS * rows.groupby("series")[list(PERCENTILES)].median()

@@ -4,19 +4,17 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from howmanygpus.report.columns import CONFIGURATION
+from howmanygpus.report.figures.helpers.panels import draw_line, find_end
 from howmanygpus.report.intervals import median_interval
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.rows import choose_inputs, find_unit, name_count, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     choose_styles,
-    count_failed,
     draw_empty_figure,
-    draw_repeats,
     label_lines,
     make_panels,
     mark_counts,
-    mark_disturbed,
 )
 
 TITLE = "Throughput by batch size"
@@ -46,16 +44,18 @@ def draw(runs: pd.DataFrame) -> Figure:
         panel.set_xlabel(f"{unit} per device and step")
         ends = {}
         for series, line in rows.groupby("series"):
-            sizes, median = line["per_device_batch_size"], line["median"]
-            panel.errorbar(
-                sizes, median, yerr=[median - line["low"], line["high"] - median], capsize=4, **styles[series]
-            )
             own = repeats[(repeats["series"] == series) & (repeats["num_gpus"] == count)]
-            places, colour = own["per_device_batch_size"], styles[series]["color"]
-            draw_repeats(panel, places, own["images_per_s"], own["is_outlier"], colour)
-            mark_disturbed(panel, sizes, median, line["disturbed"] > 0)
-            count_failed(panel, sizes, median, line["count"], line["failed"], colour)
-            ends[series] = (sizes.iloc[-1], median.iloc[-1], colour)
+            place = line["per_device_batch_size"], line["median"]
+            ends[series] = find_end(*place, styles[series])
+            draw_line(
+                panel,
+                *place,
+                (line["low"], line["high"]),
+                line["disturbed"] > 0,
+                styles[series],
+                counts=(line["count"], line["failed"]),
+                repeats=(own["per_device_batch_size"], own["images_per_s"], own["is_outlier"]),
+            )
         mark_counts(panel, measured["per_device_batch_size"])
         panel.set_ylim(0, 1.08 * measured["max"].max())
         panel.set_ylabel(f"{unit}/s over all devices")

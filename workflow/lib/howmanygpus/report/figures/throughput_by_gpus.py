@@ -6,24 +6,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.columns import CONFIGURATION
+from howmanygpus.report.figures.helpers.panels import draw_line, find_end, list_panels, note_machinery
 from howmanygpus.report.rows import choose_inputs, find_unit, leave_out_repeated, name_series
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
-    STAR_NOTE,
     add_note,
     choose_styles,
-    count_failed,
     draw_empty_figure,
     draw_in_grey,
-    draw_repeats,
     label_lines,
     make_panels,
     mark_counts,
-    mark_disturbed,
-    mark_overhead,
-    note_batches,
-    split_families,
 )
 from howmanygpus.report.tables.scaling import is_baseline, list_repeats
 
@@ -51,29 +45,21 @@ def draw(scaling: pd.DataFrame, runs: pd.DataFrame, ceilings: pd.DataFrame) -> F
     measured = leave_out_repeated(measured.assign(series=name_series(measured)))
     bounds = add_series(ceilings, measured)
     styles = choose_styles(measured["series"])
-    panels = list_panels(measured)
+    curves = [list_panels(rows, [(curve, rows, ())]) for curve, rows in measured.groupby("curve", sort=False)]
+    panels = [panel for blocks in curves for block in blocks for panel in block]
     per_row = measured.groupby("scaling_mode")["curve"].nunique().max()
     max_columns = min(per_row, 4) if len(panels) == measured["curve"].nunique() else 3
-    figure, axes = make_panels([title for title, _ in panels], max_columns=max_columns)
-    for panel, (_, rows) in zip(axes, panels, strict=True):
-        same = measured[measured["curve"] == rows["curve"].iloc[0]]
-        draw_panel(panel, rows, list_repeats(rows, runs), styles)
-        draw_bounds(panel, bounds.merge(rows[["curve", "series"]].drop_duplicates()), styles)
-        draw_in_grey(panel, same[~same["series"].isin(rows["series"])], "num_gpus", "images_per_s_median")
+    figure, axes = make_panels([panel.title for panel in panels], max_columns=max_columns)
+    for panel, drawn in zip(axes, panels, strict=True):
+        draw_rates(panel, drawn.rows, list_repeats(drawn.rows, runs), styles)
+        draw_bounds(panel, bounds.merge(drawn.rows[["curve", "series"]].drop_duplicates()), styles)
+        draw_in_grey(panel, drawn.others, "num_gpus", "images_per_s_median")
     for curve in measured["curve"].unique():
-        same = [panel for panel, (_, rows) in zip(axes, panels, strict=True) if rows["curve"].iloc[0] == curve]
+        same = [panel for panel, drawn in zip(axes, panels, strict=True) if drawn.rows["curve"].iloc[0] == curve]
         top = 1.06 * max(panel.dataLim.ymax for panel in same)
         for panel in same:
             panel.set_ylim(0, top)
     return figure
-
-
-def list_panels(measured: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Return title and rows of each panel: a scaling curve or, if it has many series, one family of it."""
-    panels: list[tuple[str, pd.DataFrame]] = []
-    for curve, rows in measured.groupby("curve", sort=False):
-        panels += [(f"{family}{curve}", own) for family, own in split_families(rows)]
-    return panels
 
 
 def add_series(ceilings: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
@@ -97,24 +83,23 @@ def draw_bounds(axes: Axes, bounds: pd.DataFrame, styles: dict) -> None:
         add_note(axes, f"bounds are {100 * min(errors):+.0f} to {100 * max(errors):+.0f} % from the measured rates")
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, repeats: pd.DataFrame, styles: dict) -> None:
-    ends, names = {}, mark_overhead(rows)
+def draw_rates(axes: Axes, rows: pd.DataFrame, repeats: pd.DataFrame, styles: dict) -> None:
+    ends, names = {}, note_machinery(axes, rows)
     # On the logarithmic axis, a line proportional to the devices is curved.
     counts, has_ideal = np.unique(rows["num_gpus"]), False
-    axes.set_xlabel("devices")
-    if names.keys() != set(names.values()):
-        add_note(axes, STAR_NOTE)
-    note_batches(axes, rows)
     for series, line in rows.sort_values("num_gpus").groupby("series"):
         style = styles[series]
-        median = line["images_per_s_median"]
-        interval = [median - line["images_per_s_low"], line["images_per_s_high"] - median]
-        axes.errorbar(line["num_gpus"], median, yerr=interval, capsize=4, **style)
-        own = repeats[repeats["series"] == series]
-        draw_repeats(axes, own["num_gpus"], own["images_per_s"], own["is_outlier"], style["color"])
-        mark_disturbed(axes, line["num_gpus"], median, line["num_disturbed"] > 0)
-        count_failed(axes, line["num_gpus"], median, line["num_repeats"], line["num_failed"], style["color"])
-        ends[names[series]] = (line["num_gpus"].iloc[-1], median.iloc[-1], style["color"])
+        own, place = repeats[repeats["series"] == series], (line["num_gpus"], line["images_per_s_median"])
+        ends[names[series]] = find_end(*place, style)
+        draw_line(
+            axes,
+            *place,
+            (line["images_per_s_low"], line["images_per_s_high"]),
+            line["num_disturbed"] > 0,
+            style,
+            counts=(line["num_repeats"], line["num_failed"]),
+            repeats=(own["num_gpus"], own["images_per_s"], own["is_outlier"]),
+        )
         first = line.iloc[0]
         if is_baseline(line).iloc[0] and first["num_gpus"] < counts[-1]:
             ideal = first["images_per_s_median"] / first["num_gpus"] * counts

@@ -1,6 +1,5 @@
 """Training time to each threshold by device count. Configurations that did not reach it are above the scale."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,6 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.columns import CURVE
+from howmanygpus.report.figures.helpers.panels import Panel, draw_line, list_panels
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows import is_real, leave_out_repeated, name_real_run, name_series
 from howmanygpus.report.style import (
@@ -23,13 +24,10 @@ from howmanygpus.report.style import (
     label_lines,
     make_panels,
     mark_counts,
-    mark_disturbed,
     note_batches,
     note_rates,
-    split_families,
 )
-from howmanygpus.report.tables.scaling import CURVE
-from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
+from howmanygpus.report.thresholds import summarize_time_to_accuracy
 
 TITLE = "Time to accuracy by device count"
 CATEGORY = "Time and cost to target"
@@ -70,7 +68,7 @@ def draw(
     if not reached.any():
         thresholds = join([f"{threshold:g}" for threshold in sorted(summary["threshold"].unique())], "or")
         return draw_empty_figure(f"No configuration reached test {metric} {thresholds} in most repeats.")
-    columns, placed = arrange(list_panels(summary[reached], f"test {metric}", beside))
+    columns, placed = arrange(list_blocks(summary[reached], f"test {metric}", beside))
     shown = [panel for panel in placed if panel]
     figure, axes = make_panels(
         [panel.title if panel else None for panel in placed], max_columns=columns, panel_size=(3.9, 3.4)
@@ -85,25 +83,12 @@ def draw(
         panel.set_ylabel(label)
         draw_in_grey(panel, drawn.others[~is_never(drawn.others)], "num_gpus", "time_s_median")
         mark_counts(panel, pd.concat([drawn.rows, drawn.others])["num_gpus"])
-        draw_panel(panel, drawn, styles, top)
+        draw_times(panel, drawn, styles, top)
     note_unreached(axes, shown, summary[~reached], metric)
     return figure
 
 
-@dataclass(frozen=True)
-class Panel:
-    """Title and rows of a panel.
-
-    others: rows of the other families, which are grey. depth: number of rows of crosses for which it has room.
-    """
-
-    title: str
-    rows: pd.DataFrame
-    others: pd.DataFrame
-    depth: int
-
-
-def list_panels(summary: pd.DataFrame, quality: str, beside: str) -> list[list[Panel]]:
+def list_blocks(summary: pd.DataFrame, quality: str, beside: str) -> list[list[Panel]]:
     """Return the panels of each scaling curve and, if it has many series, of each family of frameworks.
 
     Thresholds that were reached by the same evaluations share a panel. quality, beside: written before and after the
@@ -115,16 +100,11 @@ def list_panels(summary: pd.DataFrame, quality: str, beside: str) -> list[list[P
         for threshold, rows in of_curve.groupby("threshold"):
             seen = rows[["series", *SEEN]].itertuples(index=False, name=None)
             shown.setdefault(tuple(seen), ([], rows))[0].append(f"{threshold:g}")
-        families = [(start, set(own["series"])) for start, own in split_families(of_curve)]
-        blocks += [[] for _ in families]
-        for thresholds, rows in shown.values():
-            missed = set(rows.loc[is_never(rows), "series"])
-            depth = max(len(own & missed) for _, own in families)
-            for block, (start, own) in zip(blocks[-len(families) :], families, strict=True):
-                is_own = rows["series"].isin(own)
-                title = f"{start}{quality} {join(thresholds)}{beside}\n{curve}"
-                if is_own.any():
-                    block.append(Panel(title, rows[is_own], rows[~is_own], depth))
+        tables = [
+            (f"{quality} {join(thresholds)}{beside}\n{curve}", rows, rows.loc[is_never(rows), "series"])
+            for thresholds, rows in shown.values()
+        ]
+        blocks += list_panels(of_curve, tables)
     return blocks
 
 
@@ -142,7 +122,7 @@ def join(words: list[str], last: str = "and") -> str:
     return ", ".join(words[:-1]) + f" {last} " * (len(words) > 1) + words[-1]
 
 
-def draw_panel(axes: Axes, panel: Panel, styles: dict, top: float) -> None:
+def draw_times(axes: Axes, panel: Panel, styles: dict, top: float) -> None:
     """Draw times to a threshold, and crosses above their scale for device counts that did not reach it."""
     rows, ends = panel.rows, {}
     axes.set_ylim(0, top)
@@ -151,10 +131,8 @@ def draw_panel(axes: Axes, panel: Panel, styles: dict, top: float) -> None:
     for series, line in rows.sort_values("num_gpus").groupby("series"):
         style = styles[series]
         never, reached = line[is_never(line)], line[~is_never(line)]
-        median, slowest = reached["time_s_median"], reached["time_s_max"].clip(upper=top)
-        spread = [median - reached["time_s_min"], slowest - median]
-        axes.errorbar(reached["num_gpus"], median, yerr=spread, capsize=4, **style)
-        mark_disturbed(axes, reached["num_gpus"], median, reached["num_disturbed"] > 0)
+        bars = reached["time_s_min"], reached["time_s_max"].clip(upper=top)
+        draw_line(axes, reached["num_gpus"], reached["time_s_median"], bars, reached["num_disturbed"] > 0, style)
         last = line.iloc[-1]
         if is_never(last):
             ends[f"{count(last)}  {series}"] = (last["num_gpus"], heights[series], style["color"])

@@ -25,24 +25,24 @@ def draw(traces: pd.DataFrame, trace_strips: pd.DataFrame) -> Figure:
     if traced.empty:
         reasons = sorted(set(traces["problem"].dropna().astype(str)))
         return draw_empty_figure("No run has a trace" + (f": {reasons[0]}" if reasons else " yet") + ".")
-    traced = traced.assign(series=name_rows(traced)).drop_duplicates(KEYS)
+    traced = traced.assign(series=name_strips(traced)).drop_duplicates(KEYS)
     counts = sorted({traced["num_gpus"].min(), traced["num_gpus"].max()})
     panels = [traced[traced["num_gpus"] == count].sort_values("series") for count in counts]
     height = 1.1 + 0.5 * max(map(len, panels))
     titles = [name_count(count, "device") for count in counts]
     figure, axes = make_panels(titles, (8.4, height), max_columns=1)
     for panel, rows in zip(axes, panels, strict=True):
-        draw_panel(panel, rows, trace_strips)
+        draw_strips(panel, rows, trace_strips)
     return figure
 
 
-def name_rows(traced: pd.DataFrame) -> pd.Series:
+def name_strips(traced: pd.DataFrame) -> pd.Series:
     """Return the name of each strip, with the batch if it varies."""
     names, sizes = name_series(traced), traced["per_device_batch_size"]
     return names if sizes.nunique() == 1 else names + " x " + sizes.astype(int).astype(str)
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame, strips: pd.DataFrame) -> None:
+def draw_strips(axes: Axes, rows: pd.DataFrame, strips: pd.DataFrame) -> None:
     names = IDENTITY
     for place, (_, row) in enumerate(rows.iterrows()):
         draw_strip(axes, place, strips[(strips[names] == row[names]).all(axis=1)], row)

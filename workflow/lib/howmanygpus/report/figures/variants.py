@@ -9,8 +9,9 @@ from matplotlib.ticker import MaxNLocator
 
 from howmanygpus.report.columns import SERIES, list_columns
 from howmanygpus.report.equivalence import NO, UNDECIDED, YES
+from howmanygpus.report.figures.helpers.panels import name_rows
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.rows import count_units, find_unit, name_count
+from howmanygpus.report.rows import find_unit
 from howmanygpus.report.style import (
     COLOURS,
     GREY,
@@ -48,22 +49,11 @@ def draw(variants: pd.DataFrame) -> Figure:
     draw_quality(quality, rows, colours)
     for axes, name in zip(clocks, timed, strict=True):
         draw_seconds(axes, rows, name)
-    speed.set_yticks(rows.index, name_rows(rows))
+    names = rows["variant"] + " " + rows["framework"]
+    varying = [*list_columns(SERIES, but=["framework", "variant"]), "placement"]
+    speed.set_yticks(rows.index, name_rows(rows, names, varying))
     speed.set_ylim(-0.6, len(rows) - 0.4)
     return figure
-
-
-def name_rows(rows: pd.DataFrame) -> list[str]:
-    """Return the name of each row: variant, framework, devices, and everything else that varies."""
-    names = [*list_columns(SERIES, but=["framework", "variant"]), "placement"]
-    varying = [name for name in names if rows[name].nunique() > 1]
-    sizes = rows["per_device_batch_size"].nunique() > 1
-    return [
-        f"{row['variant']} {row['framework']}, {name_count(row['num_gpus'], 'device')}"
-        + (f" x {count_units(row['per_device_batch_size'], row['unit'])}" if sizes else "")
-        + "".join(f" {row[name]}" for name in varying)
-        for _, row in rows.iterrows()
-    ]
 
 
 def draw_throughput(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:

@@ -12,11 +12,12 @@ with the key of that name, and one that reads `searches` only for those with `pe
 Seven constants are optional. USES_METRIC = True: the table depends on the code of the study's metric. IS_MERGED = True:
 the tables of all studies are joined in results/tables/. NEEDS_PREFLIGHT = True: the table is made only if the
 preflight measures, or for a study with `diagnose`. COMPARES names a key of the study: a study with only one entry of it
-has no such table. IN_REPORT = True: the report has the table of each study, and workflow/report/<table>.rst is its
-caption. CATEGORY is its category in the report (report/categories.py), "Tables" without one. NEEDS names a key of the
-study: only a study that switches it on has the table.
+has no such table. IN_REPORT = True: the report has the table of each study, and workflow/report/captions/<table>.rst is
+its caption. CATEGORY is its category in the report (report/categories.py), "Tables" without one. NEEDS names a key of
+the study: only a study that switches it on has the table.
 
-One rule makes all tables that every study has, and each other table has a rule of its own.
+One rule makes all tables that every study has, and each other table has a rule of its own. Words in cells are macros of
+workflow/report/templates/ (report/words.py). Code that several tables share and nothing else needs is in helpers/.
 """
 
 import importlib

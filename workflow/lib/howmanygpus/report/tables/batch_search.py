@@ -9,12 +9,11 @@ exchange gradients need memory for that. A failed or refused search has no numbe
 
 import pandas as pd
 
-from howmanygpus.report.columns import SERIES, list_columns
+from howmanygpus.report.columns import SEARCHED
 
 READS = ("searches",)
 IN_REPORT = True
 CATEGORY = "Batch size"
-SEARCHED = list_columns(SERIES, but=["input"])
 COLUMNS = (
     *("study", "model", *SEARCHED, "search"),
     *("bound", "largest", "limit", "limit_reason", "per_device_batch_size"),

@@ -13,20 +13,13 @@ gradient-noise measurements, which the clock of the training leaves out. `max_li
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.columns import BATCH, CURVE, IDENTITY, PLACE, SERIES, list_columns
+from howmanygpus.report.columns import BATCH, IDENTITY, SAME_PLACE, SEARCHED, list_columns
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.published import is_fair
-from howmanygpus.report.tables.time_to_accuracy import (
-    choose_easiest_threshold,
-    choose_hardest_threshold,
-    summarize_time_to_accuracy,
-)
+from howmanygpus.report.thresholds import choose_easiest_threshold, choose_hardest_threshold, summarize_time_to_accuracy
 
 READS = ("runs", "time_to_accuracy", "gradient_noise")
 IS_MERGED = True
-COMPARED = [*CURVE, *list_columns(PLACE)]
-"""Columns that the batches of a curve share."""
-SEARCHED = list_columns(SERIES, but=["input"])
 NO_LIMIT = ("open", "failed", "refused")
 """Limits of searches that gave no number."""
 SIZES = list_columns(BATCH)
@@ -34,7 +27,7 @@ TARGETS = {"epochs_to_target": "epoch", "images_to_target": "images_seen", "trai
 """Quantities that are counted to the target, and their columns in the table time_to_accuracy."""
 ENDS = ("median", "min", "max")
 COLUMNS = [
-    *(*COMPARED, *SIZES),
+    *(*SAME_PLACE, *SIZES),
     *("images_per_s_median", "images_per_s_min", "images_per_s_max"),
     *("num_planned", "num_repeats", "num_failed", "num_out_of_memory", "num_disturbed"),
     *("rate_of_best", "is_knee", "knee_lowest", "knee_highest", "is_largest_that_fits", "max_limit"),
@@ -64,10 +57,10 @@ def compute_batch_sizes(
     Values to the target are medians over the repeats. They are empty if half or more of the repeats never reached it.
     """
     table = _count_runs(runs)
-    table = pd.concat([_mark_curve(rows) for _, rows in table.groupby(COMPARED, sort=False)], ignore_index=True)
+    table = pd.concat([_mark_curve(rows) for _, rows in table.groupby(SAME_PLACE, sort=False)], ignore_index=True)
     noise = average_noise(gradient_noise), compute_noise_share(gradient_noise, runs)
     for more in (_summarize_targets(time_to_accuracy), *noise):
-        table = table.merge(more, on=[*COMPARED, *SIZES], how="left")
+        table = table.merge(more, on=[*SAME_PLACE, *SIZES], how="left")
     counted = dict.fromkeys(("num_judged", "num_reached", "num_noise_measurements"), 0)
     return table.fillna(counted).astype(dict.fromkeys(counted, int)).assign(max_limit=None)[COLUMNS]
 
@@ -93,7 +86,7 @@ def _count_runs(runs: pd.DataFrame) -> pd.DataFrame:
         disturbed=runs["disturbed"].eq(True),
         out_of_memory=runs["status"] == "out_of_memory",
     )
-    configurations = runs.groupby([*COMPARED, *SIZES], sort=False)
+    configurations = runs.groupby([*SAME_PLACE, *SIZES], sort=False)
     table = configurations.agg(
         **{f"images_per_s_{end}": ("images_per_s", end) for end in ENDS},
         num_planned=("status", "size"),
@@ -134,7 +127,7 @@ def _mark_curve(rows: pd.DataFrame) -> pd.DataFrame:
 def _summarize_targets(time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
     """Return the epochs and images that each configuration needs, and how many repeats reached the target."""
     own = [f"{name}_{end}" for name in TARGETS for end in ENDS]
-    columns = [*COMPARED, *SIZES, "metric", "target", "num_judged", "num_reached", *own]
+    columns = [*SAME_PLACE, *SIZES, "metric", "target", "num_judged", "num_reached", *own]
     if time_to_accuracy.empty:
         return pd.DataFrame(columns=columns)
     times = time_to_accuracy.astype(dict.fromkeys(TARGETS.values(), float))
@@ -163,8 +156,8 @@ def average_noise(gradient_noise: pd.DataFrame) -> pd.DataFrame:
     al. 2018, arXiv:1812.06162, appendix A.1). It is empty if the mean of the denominators is not positive.
     """
     if gradient_noise.empty:
-        return pd.DataFrame(columns=[*COMPARED, *SIZES, "noise_scale", "num_noise_measurements"])
-    configurations = gradient_noise.groupby([*COMPARED, *SIZES], sort=False)
+        return pd.DataFrame(columns=[*SAME_PLACE, *SIZES, "noise_scale", "num_noise_measurements"])
+    configurations = gradient_noise.groupby([*SAME_PLACE, *SIZES], sort=False)
     table = configurations.agg(
         signal=("gradient_squared", "mean"), noise=("variance_trace", "mean"), num_noise_measurements=("step", "size")
     )
@@ -175,8 +168,8 @@ def average_noise(gradient_noise: pd.DataFrame) -> pd.DataFrame:
 def compute_noise_share(gradient_noise: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Return the seconds of noise measurements per second of training, over a configuration's runs that measured."""
     if gradient_noise.empty:
-        return pd.DataFrame(columns=[*COMPARED, *SIZES, "noise_s_per_train_s"])
+        return pd.DataFrame(columns=[*SAME_PLACE, *SIZES, "noise_s_per_train_s"])
     measured = gradient_noise.groupby(IDENTITY, as_index=False, sort=False)["elapsed_s"].sum(min_count=1)
     both = measured.merge(runs[[*IDENTITY, "train_s"]], on=IDENTITY).astype({"train_s": float})
-    sums = both.groupby([*COMPARED, *SIZES], sort=False)[["elapsed_s", "train_s"]].sum(min_count=1)
+    sums = both.groupby([*SAME_PLACE, *SIZES], sort=False)[["elapsed_s", "train_s"]].sum(min_count=1)
     return (sums["elapsed_s"] / sums["train_s"]).rename("noise_s_per_train_s").reset_index()

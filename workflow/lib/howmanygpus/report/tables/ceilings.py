@@ -19,14 +19,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.columns import POINT
-from howmanygpus.report.controls import (
+from howmanygpus.report.columns import LINE, POINT
+from howmanygpus.report.tables.helpers.controls import (
     NO_EXCHANGE,
     Repeats,
     is_independent,
     time_images,
 )
-from howmanygpus.report.tables.scaling import LINE, is_baseline
+from howmanygpus.report.tables.scaling import is_baseline
+from howmanygpus.report.words import word
 
 READS = ("runs", "scaling", "run_phases", "allreduces")
 IS_MERGED = True
@@ -225,9 +226,9 @@ def name_lacking(bounds: dict[str, float], compute_s: float, reduce_s: float) ->
     """Name the measurements that a configuration's bounds lack."""
     lacking = []
     if not np.isfinite(bounds[INPUT]):
-        lacking.append("the time of the loader's workers, which only the shared loader records")
+        lacking.append("no_loader_time")
     if not np.isfinite(reduce_s):
-        lacking.append("an all-reduce of the gradients (`diagnose: true`)")
+        lacking.append("no_allreduce")
     elif not np.isfinite(compute_s):
-        lacking.append("a run without exchange at the baseline (`diagnose: true`)")
-    return "; ".join(lacking) or None
+        lacking.append("no_rate_without_exchange")
+    return "; ".join(word("tables", code) for code in lacking) or None

@@ -17,6 +17,7 @@ from howmanygpus.measure.input.description import DESCRIPTION, MANIFEST, read_de
 from howmanygpus.measure.input.prepared import SPLITS
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.predictions import guess, read_class_names
+from howmanygpus.report.words import word
 
 READS = ("results",)
 USES_METRIC = True
@@ -57,7 +58,9 @@ def describe_input(spec: dict, folder: Path | None, metric: str) -> dict:
 
 
 def describe_split(split: dict | None) -> str:
-    return f"{100 * split['test']:g} % by {split['by']}, seed {split['seed']}" if split else ""
+    if not split:
+        return ""
+    return word("tables", "split", test_frac=split["test"], by=split["by"], seed=split["seed"])
 
 
 def count_groups(folder: Path) -> dict[str, int]:

@@ -14,6 +14,7 @@ from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.metrics import load_metric, roc_auc
 from howmanygpus.report.outcomes import Outcome, read_outcomes
 from howmanygpus.report.predictions import read_predictions
+from howmanygpus.report.words import word
 
 READS = ("results", "datasets")
 USES_METRIC = True
@@ -74,8 +75,5 @@ def explain_missing(events: list[dict], metric: str) -> str:
         name: value for event in events if event["event"] == "evaluation" for name, value in event["metric"].items()
     }
     if metric in reported:
-        return f"the program reported the {metric} {reported[metric]:g}, which is impossible; report a fraction"
-    if not reported:
-        return ""
-    names = " and ".join(sorted(reported))
-    return f"the program reported {names} and no {metric}; report it under that name, or set quality.metric"
+        return word("tables", "impossible_quality", metric=metric, value=reported[metric])
+    return word("tables", "other_quality", metric=metric, reported=sorted(reported)) if reported else ""

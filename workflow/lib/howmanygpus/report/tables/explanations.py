@@ -13,13 +13,18 @@ their part of the wall time instead. `causes` names the shares that the repeats 
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from howmanygpus.measure.spec import RESIDENT
-from howmanygpus.report.columns import POINT
-from howmanygpus.report.controls import (
+from howmanygpus.report.columns import LINE, POINT
+from howmanygpus.report.drift import Drift, compute_relative_rates, measure_drift
+from howmanygpus.report.published import is_fair
+from howmanygpus.report.rows import name_series
+from howmanygpus.report.shares import BASE, END, LOSS, NAMED_FRAC, UNEXPLAINED, Signs, compute_shares
+from howmanygpus.report.tables.helpers.controls import (
     NO_EVALUATION,
     NO_EXCHANGE,
     RESIDENT_INPUT,
@@ -28,17 +33,23 @@ from howmanygpus.report.controls import (
     is_independent,
     time_images,
 )
-from howmanygpus.report.drift import Drift, compute_relative_rates, measure_drift
-from howmanygpus.report.explaining import Place, explain, explain_wall_time, name_missing, recommend_controls, suggest
-from howmanygpus.report.published import is_fair
-from howmanygpus.report.rows import count_units, name_series
-from howmanygpus.report.shares import BASE, END, LOSS, NAMED_FRAC, UNEXPLAINED, Signs, compute_shares
-from howmanygpus.report.tables.scaling import LINE, is_baseline
+from howmanygpus.report.tables.helpers.explaining import (
+    CAUSES,
+    PAGE,
+    Place,
+    explain,
+    explain_wall_time,
+    name_missing,
+    recommend_controls,
+    say,
+    suggest,
+)
+from howmanygpus.report.tables.scaling import is_baseline
+from howmanygpus.report.words import word
 
 READS = ("runs", "scaling", "run_phases", "ceilings", "utilisation")
 IS_MERGED = True
-INPUT, EXCHANGE, WAITING, IMBALANCE, BATCH = "input", "exchange", "waiting", "imbalance", "batch"
-CAUSES = (INPUT, EXCHANGE, WAITING, IMBALANCE, BATCH)
+INPUT, EXCHANGE, WAITING, IMBALANCE, BATCH = CAUSES
 LARGE_PART = 0.5
 """Part of a share that another measurement must explain for the share to be called after it."""
 LEVELS = (INPUT_LEVEL, EXCHANGE_LEVEL) = "input_of_time", "exchange_of_time"
@@ -65,21 +76,25 @@ class Evidence:
     """What the runs say about one configuration and its baseline.
 
     groups: device-seconds per image of each repeat, see report.shares. causes: how these make up the costs. levels: how
-    they make up what a part takes of the time at the end, also if it does not bend the curve. not_known: why a cause
-    has no share, by its name. doubtful: causes that are not to be named although they have a share. facts:
+    they make up what a part takes of the time at the end, also if it does not bend the curve. not_known: why causes
+    have no share. doubtful: causes that are not to be named although they have a share. facts:
     other columns of the row.
     """
 
     groups: dict[str, np.ndarray] = field(default_factory=dict)
     causes: dict[str, Signs] = field(default_factory=dict)
     levels: dict[str, Signs] = field(default_factory=dict)
-    not_known: dict[str, str] = field(default_factory=dict)
+    not_known: list[str] = field(default_factory=list)
     doubtful: set[str] = field(default_factory=set)
     facts: dict = field(default_factory=dict)
 
     def add(self, cause: str, signs: dict[str, int], **groups: np.ndarray) -> None:
         self.groups |= groups
         self.causes[cause] = signs
+
+    def lack(self, code: str, **facts: Any) -> None:
+        """Add why a cause has no share."""
+        self.not_known.append(word(PAGE, code, **facts))
 
 
 def tabulate(
@@ -149,9 +164,10 @@ def describe(
     row["num_disturbed_controls"] = sum(int(each["disturbed"].eq(True).sum()) for each in controls)
     row |= evidence.facts | describe_wall_time(*runs, repeats.find(end, NO_EVALUATION)) | describe_throttling(runs[0])
     row["baseline_throttling"] = describe_throttling(runs[1])
-    row |= {"causes": ", ".join(shown) or None, "not_known": "; ".join(evidence.not_known.values()) or None}
+    row |= {"causes": ", ".join(shown) or None, "not_known": "; ".join(evidence.not_known) or None}
     cores = runs[0]["cores_per_device"].dropna()
-    row["remedy"] = suggest(row, shares, shown, scaling, end, cores.iloc[0] if len(cores) else None)
+    remedy = suggest(row, shares, shown, scaling, end, cores.iloc[0] if len(cores) else None)
+    row["remedy"] = say(remedy) if remedy else None
     row["run_next"] = recommend_controls(place, shares, evidence.not_known)
     row["sentence"] = explain(place, row, shares, shown, evidence.not_known, runs)
     row["wall_sentence"] = explain_wall_time(place, row)
@@ -171,33 +187,28 @@ def gather(end: pd.Series, base: pd.Series, repeats: Repeats, bounds: pd.DataFra
     evidence = Evidence({END: time_images(repeats.find(end)), BASE: time_images(repeats.find(base))})
     gather_input(evidence, end, base, repeats)
     gather_exchange(evidence, end, base, repeats, find_allreduce(end, bounds))
-    if EXCHANGE in evidence.not_known:
-        allreduce = find_allreduce(end, bounds)
-        if allreduce is not None:
-            alone = f"; an all-reduce of its gradients alone takes {100 * allreduce:.0f} % of a step"
-            evidence.not_known[EXCHANGE] += alone
     gather_imbalance(evidence, end, base, repeats)
     gather_batch(evidence, end, base, repeats)
     return evidence
 
 
-def explain_lack(what: str, controls: pd.DataFrame, where: pd.Series, repeats: Repeats) -> str:
-    """Say why there is no rate of a control at a device count. controls: its planned runs there."""
-    if controls.empty and where["variant"] != repeats.first_variant and repeats.has_controls:
-        return f"no run {what}: control runs repeat the first variant, {repeats.first_variant}"
-    count = f"{where['num_gpus']} device{'' if where['num_gpus'] == 1 else 's'}"
-    if controls.empty:
-        return f"no run {what} at {count}"
-    reason = controls["reason"].dropna()
-    status = controls["status"].iloc[0].replace("_", " ")
-    return f"no rate {what} at {count} ({reason.iloc[0] if len(reason) and reason.iloc[0] else status})"
+def explain_lack(evidence: Evidence, control: str, where: pd.Series, repeats: Repeats) -> None:
+    """Add why there is no rate of a control at a device count."""
+    controls = repeats.find(where, control)
+    facts = {"control": control, "num_gpus": where["num_gpus"]}
+    if len(controls):
+        reason, status = controls["reason"].dropna(), controls["status"].iloc[0].replace("_", " ")
+        evidence.lack("no_control_rate", **facts, reason=(reason.iloc[0] if len(reason) else "") or status)
+    elif where["variant"] != repeats.first_variant and repeats.has_controls:
+        evidence.lack("no_control_of_variant", control=control, variant=repeats.first_variant)
+    else:
+        evidence.lack("no_control", **facts)
 
 
 def gather_input(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats) -> None:
     """Add the cost of input: by resident input at both ends, else by the waits for batches."""
     if end["input"] == RESIDENT:
         return
-    resident = {row["num_gpus"]: repeats.find(row, RESIDENT_INPUT) for row in (end, base)}
     times = {"end_resident": time_images(repeats.find(end, RESIDENT_INPUT))}
     times["base_resident"] = time_images(repeats.find(base, RESIDENT_INPUT))
     describe_loader(evidence, repeats.find(end), times["end_resident"])
@@ -216,7 +227,7 @@ def gather_input(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: R
         evidence.levels[INPUT_LEVEL] = {"end_wait": 1}
         evidence.facts["input_from"] = WAITS
         return
-    evidence.not_known[INPUT] = explain_lack("with resident input", resident[lacking["num_gpus"]], lacking, repeats)
+    explain_lack(evidence, RESIDENT_INPUT, lacking, repeats)
 
 
 def doubt_baseline(evidence: Evidence, waits: np.ndarray) -> None:
@@ -273,16 +284,15 @@ def gather_exchange(
         return
     alone = repeats.find(end, NO_EXCHANGE)
     times, signs = {"end_alone": time_images(alone)}, {END: 1, "end_alone": -1}
-    lacking = None if len(times["end_alone"]) else explain_lack("without exchange", alone, end, repeats)
+    lacking = None if len(times["end_alone"]) else end
     if base["num_gpus"] > 1:
-        alone = repeats.find(base, NO_EXCHANGE)
-        times["base_alone"] = time_images(alone)
+        times["base_alone"] = time_images(repeats.find(base, NO_EXCHANGE))
         signs |= {BASE: -1, "base_alone": 1}
         if lacking is None and not len(times["base_alone"]):
-            lacking = explain_lack("without exchange", alone, base, repeats)
+            lacking = base
     if lacking is None:
         end_s, alone_s = (float(np.median(each)) for each in (evidence.groups[END], times["end_alone"]))
-        straggle = repeats.find(end, NO_EXCHANGE)["straggle_frac"]
+        straggle = alone["straggle_frac"]
         needed = LARGE_PART * (end_s - alone_s) / end_s
         may_wait = bool(0 < needed <= straggle.astype(float).median() * alone_s / end_s)
         may_exchange = allreduce is not None and allreduce >= needed
@@ -293,7 +303,9 @@ def gather_exchange(
         base_times = times.get("base_alone", evidence.groups[BASE])
         evidence.facts["loss_without_exchange_frac"] = 1 - compare_medians(times["end_alone"], base_times)
     else:
-        evidence.not_known[EXCHANGE] = lacking
+        explain_lack(evidence, NO_EXCHANGE, lacking, repeats)
+        if allreduce is not None:
+            evidence.lack("allreduce_alone", frac=allreduce)
 
 
 def find_allreduce(end: pd.Series, bounds: pd.DataFrame) -> float | None:
@@ -315,7 +327,7 @@ def gather_imbalance(evidence: Evidence, end: pd.Series, base: pd.Series, repeat
     slowest = find_slowest(alone)
     if slowest is None:
         if (alone["num_processes"] == 1).all():
-            evidence.not_known[IMBALANCE] = "one process drives all devices, so their own times are not known"
+            evidence.lack("one_process")
         return
     groups, signs = {"end_excess": slowest.excess * time_images(alone)}, {"end_excess": 1}
     if base["num_gpus"] > 1:
@@ -344,7 +356,7 @@ def gather_batch(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: R
     if len(times):
         evidence.add(BATCH, {"base_small": 1, BASE: -1}, base_small=times)
     else:
-        evidence.not_known[BATCH] = f"no run of the baseline with {count_units(size, end['unit'])} per device"
+        evidence.lack("no_small_batch", size=size, unit=end["unit"])
 
 
 def describe_throttling(runs: pd.DataFrame) -> dict:

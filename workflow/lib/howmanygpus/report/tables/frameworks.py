@@ -16,7 +16,7 @@ from howmanygpus.measure.spec import INDEPENDENT, RANDOM_INPUTS
 from howmanygpus.registry import FRAMEWORKS, LOSS_ON_EVERY_DEVICE, Framework
 from howmanygpus.report.columns import SERIES, STUDY, list_columns
 from howmanygpus.report.outcomes import read_outcomes
-from howmanygpus.report.rows import name_count
+from howmanygpus.report.words import word
 
 READS = ("results",)
 IS_MERGED = True
@@ -58,50 +58,53 @@ def join(texts: Iterable[str]) -> str:
 
 def describe_processes(spec: dict) -> str:
     if spec["launcher"] == INDEPENDENT:
-        return "one per device, each a run of its own"
-    if count_processes_per_node(spec["launcher"], 2) > 1:
-        return "one per device"
-    return "one per node" if FRAMEWORKS[spec["framework"]].spans_nodes("local") else "one for all devices"
+        code = "independent"
+    elif count_processes_per_node(spec["launcher"], 2) > 1:
+        code = "per_device"
+    else:
+        code = "per_node" if FRAMEWORKS[spec["framework"]].spans_nodes("local") else "one"
+    return word("tables", "processes", code=code)
 
 
 def describe_feeding(records: list[dict]) -> str:
     """Describe who loads the images, and how many batches runs held ahead of their step."""
     counts = {record["batches_ahead"] for record in records if record.get("batches_ahead") is not None}
-    ahead = ", ".join(map(str, sorted(counts)))
-    loaders = join(describe_loader(record["spec"]) for record in records)
-    return f"{loaders}; batches ahead: {ahead}" if ahead else loaders
+    loaders = dict.fromkeys(describe_loader(record["spec"]) for record in records)
+    return word("tables", "feeding", loaders=loaders, batches_ahead=sorted(counts))
 
 
 def describe_loader(spec: dict) -> str:
     if spec["input"] in RANDOM_INPUTS:
-        return f"{spec['input']} images"
-    name = "shared loader" if spec["loader"] == SHARED else f"own loader ({spec['loader']})"
-    return f"{name}, {name_count(spec['loader_workers'], 'worker')} per device ({spec['loader_kind']})"
+        return word("tables", "random_images", input=spec["input"])
+    own = None if spec["loader"] == SHARED else spec["loader"]
+    return word("tables", "loader", own=own, num_workers=spec["loader_workers"], kind=spec["loader_kind"])
 
 
 def describe_loss(spec: dict) -> str:
     """Return where the loss is computed."""
     is_gathered = spec["framework"] == LOSS_ON_EVERY_DEVICE and not spec["loss_on_every_device"]
     is_first = is_gathered or spec.get("loss_on_first_device", False)
-    return "on the first device, from gathered outputs" if is_first else "on each device"
+    return word("tables", "place_of_loss", is_first=is_first)
 
 
 def list_lacks(entry: Framework, device_kind: str) -> list[str]:
     """Return what the registry does not have for a framework on a kind of device."""
     lacks = [precision for precision in LOW_PRECISIONS if precision not in entry.precisions[device_kind]]
     if SYNCHRONIZED not in entry.batchnorm[device_kind]:
-        lacks.append("synchronized BatchNorm")
+        lacks.append("batchnorm")
     elif not entry.synchronizes_over_nodes:
-        lacks.append("synchronized BatchNorm over nodes")
-    if most := entry.max_devices.get(device_kind):
-        lacks.append(f"more than {name_count(most, 'device')}")
+        lacks.append("batchnorm_over_nodes")
+    most = entry.max_devices.get(device_kind)
+    if most:
+        lacks.append("devices")
     if not entry.spans_nodes("local"):
-        lacks.append("several nodes")
+        lacks.append("nodes")
     found = {
-        "compression of gradients": entry.compressions,
-        "a loader of its own": entry.native_loader,
-        "a faster tier": device_kind in entry.best,
-        "gradient noise": entry.measures_noise,
-        "runs without exchange": "fp32" not in entry.keeps_exchange,
+        "compression": entry.compressions,
+        "loader": entry.native_loader,
+        "best": device_kind in entry.best,
+        "noise": entry.measures_noise,
+        "no_exchange": "fp32" not in entry.keeps_exchange,
     }
-    return lacks + [what for what, has in found.items() if not has]
+    lacks += [code for code, has in found.items() if not has]
+    return [word("tables", "lack", code=code, most=most) for code in lacks]

@@ -12,8 +12,16 @@ from pathlib import Path
 import pandas as pd
 
 from howmanygpus.paths import RUNS
-from howmanygpus.report.health import Comparison, compare_devices, describe_findings, judge_run, list_devices
 from howmanygpus.report.outcomes import read_outcomes
+from howmanygpus.report.tables.helpers.device_health import (
+    PAGE,
+    Comparison,
+    compare_devices,
+    describe_findings,
+    judge_run,
+    list_devices,
+)
+from howmanygpus.report.words import word
 
 READS = ("results",)
 IS_MERGED = True
@@ -64,5 +72,5 @@ def list_problems(records: Iterable[dict]) -> list[tuple[str, str]]:
 
 
 def describe_missing(hostname: str, why: str) -> dict:
-    text = f"The reference kernel was not measured: {why}."
+    text = word(PAGE, "not_measured", problem=why)
     return {"record": f"{hostname} {why}", "about": "device", "hostname": hostname, "finding": text}

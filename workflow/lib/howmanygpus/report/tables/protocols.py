@@ -12,29 +12,33 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.columns import BATCH, IDENTITY, PLACE, SERIES, STUDY, TASK, list_columns
+from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import read_outcomes
 from howmanygpus.report.predictions import read_predictions
 from howmanygpus.report.published import (
     AUGMENTATION,
     BATCH_STATISTICS,
+    COMPARED,
     EVERY_LOSS,
     FIRST_EPOCH,
     FIRST_STATISTICS,
     FROZEN_BATCHES,
+    NO,
+    ONCE,
     OTHER_IMAGES,
+    UNSURE,
+    YES,
     describe_protocol,
     is_fair,
 )
 from howmanygpus.report.tables.batch_sizes import choose_target
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.words import word
 
 READS = ("results", "runs", "evaluations")
 USES_METRIC = True
 IS_MERGED = True
-COMPARED = list_columns(STUDY, TASK, SERIES, PLACE, BATCH, but=["framework", "variant", "placement"])
-"""Columns that the frameworks of one order share."""
 RATE, TIME, QUALITY = "images_per_s", "time_to_accuracy_s", "quality_last"
 MEASURES = {
     FIRST_EPOCH: (RATE, TIME),
@@ -48,7 +52,6 @@ MEASURES = {
 """Measures that each protocol can change. No rate includes evaluation."""
 REPEATING = [name for name in MEASURES if name not in (FIRST_EPOCH, OTHER_IMAGES)]
 """Protocols that have runs of their own."""
-NO, YES, UNSURE, ONCE = "no", "yes", "within the spread of the repeats", "yes, by one repeat"
 ENDS = ("median", "min", "max")
 COLUMNS = (
     *("protocol", "comparable", *COMPARED, "framework", "measure", "metric", "target", "num_images"),
@@ -204,7 +207,8 @@ def describe_orders(before: Repeats, after: Repeats, better: Callable[[float, fl
             if ranks[1][one] > ranks[1][other]:
                 changed = max(changed, describe_swap(before, after, one, other), key=[NO, UNSURE, ONCE, YES].index)
     texts = [" > ".join(order) for order in orders]
-    both = {"fair_order": texts[0], "unfair_order": texts[1], "order_changes": changed if len(before) > 1 else None}
+    changes = word("tables", "order_changes", code=changed) if len(before) > 1 else None
+    both = {"fair_order": texts[0], "unfair_order": texts[1], "order_changes": changes}
     return {"fair_rank": ranks[0], "unfair_rank": ranks[1], "both": both}
 
 

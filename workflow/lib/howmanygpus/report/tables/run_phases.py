@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.columns import IDENTITY
-from howmanygpus.report.controls import NO_EXCHANGE
 from howmanygpus.report.outcomes import read_outcomes
+from howmanygpus.report.tables.helpers.controls import NO_EXCHANGE
 from howmanygpus.report.tables.runs import list_measured, list_steps
 
 READS = ("results", "runs")

@@ -5,11 +5,11 @@ A rate is all images over all seconds of the measured windows. `unit` is what ba
 user's program counts. Values that are undefined are empty. `protocol` says why a run that repeats an unfair protocol is
 not comparable; it is empty for all others. `control` names the part that a control run replaces or leaves out:
 `resident_input`, `no_exchange` (which is not training) or `no_evaluation`. `own_rates` has the learning rates that the
-study gives to this framework alone. `health` has the findings of report.health on its devices and hosts, and is empty
-without any. `roc_auc_last` is the area under the ROC curve of two classes. A run with other settings than the plan's
-has the status `stale`, and no numbers. `stale_because` says why a run is not repeated by the target `available`,
+study gives to this framework alone. `health` has the findings on its devices and hosts (helpers.device_health), and is
+empty without any. `roc_auc_last` is the area under the ROC curve of two classes. A run with other settings than the
+plan's has the status `stale`, and no numbers. `stale_because` says why a run is not repeated by the target `available`,
 although a full call would repeat it: besides settings, its code, data or pins may have changed. `is_outlier` says
-whether the rate is far from those of the other repeats, see report.outliers; it is empty if they are too few to judge.
+whether the rate is far from those of the other repeats, see helpers.outliers; it is empty if they are too few to judge.
 
 With `repeats: auto`, repeats that no configuration needs have no row, and `repeats_ended` says why the configuration of
 a run is not repeated further. It is empty if the number of repeats is fixed, and until it is decided.
@@ -28,13 +28,18 @@ from howmanygpus.paths import RUNS
 from howmanygpus.report import accounting, trajectory
 from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.disturbance import is_disturbed
-from howmanygpus.report.health import compare_devices, describe_findings, judge_run, list_devices
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import GridDecision, Outcome, read_outcomes
-from howmanygpus.report.outliers import flag_outliers
 from howmanygpus.report.published import describe_protocol
 from howmanygpus.report.rows import describe_own_rates
 from howmanygpus.report.tables.evaluations import explain_missing
+from howmanygpus.report.tables.helpers.device_health import (
+    compare_devices,
+    describe_findings,
+    judge_run,
+    list_devices,
+)
+from howmanygpus.report.tables.helpers.outliers import flag_outliers
 
 READS = ("results", "evaluations", "losses", "decision")
 USES_METRIC = True

@@ -18,17 +18,15 @@ They share their baseline, on the smallest number of nodes that can have it: one
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.columns import CONFIGURATION, CURVE, POINT, SERIES, STUDY, TASK, list_columns
+from howmanygpus.report.columns import CONFIGURATION, CURVE, LINE, POINT, SEARCHED, STUDY, TASK, list_columns
 from howmanygpus.report.intervals import median_interval, ratio_interval
-from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.outcomes import OVER_REPEATS, flag_outcomes
 from howmanygpus.report.published import is_fair
-from howmanygpus.report.rows import count_units
 from howmanygpus.report.ties import collect_samples, group_ties, measure_scatter
+from howmanygpus.report.words import word
 
 READS = ("runs",)
 IS_MERGED = True
-LINE = [*CURVE, "scaling_mode", "fixed_batch_size"]
-"""Columns that a configuration shares with its baseline."""
 COLUMNS = [
     *(*CURVE, "placement", "scaling_mode", "fixed_batch_size", *POINT[1:]),
     *("images_per_s_median", "images_per_s_min", "images_per_s_max", "images_per_s_low", "images_per_s_high"),
@@ -42,22 +40,13 @@ GROUPED = [*list_columns(STUDY, TASK), "input", "curve", "num_gpus"]
 """Columns that name a device count of a curve, whose configurations are grouped."""
 FIXED = {"weak": "per_device_batch_size", "strong": "global_batch_size"}
 """The batch size that each scaling mode keeps constant along a curve."""
-SEARCHED = list_columns(SERIES, but=["input"])
-"""Columns on which the largest batch depends."""
 MODES = ("weak", "strong")
 """Scaling modes in the order in which tables and figures show them."""
-OVER_REPEATS = {
-    **{f"images_per_s_{of}": ("images_per_s", of) for of in ("median", "min", "max")},
-    **{"num_planned": ("status", "size"), "num_repeats": ("images_per_s", "count")},
-    **{f"num_{outcome}": (outcome, "sum") for outcome in ("failed", "disturbed", "unsupported")},
-}
-"""Columns of a configuration, from those of its repeats as flag_outcomes returns them."""
 
 
 def name_curve(scaling_mode: str, fixed_batch_size: int, unit: str) -> str:
     """Return the title of a curve, such as "weak scaling, 64 images per device". unit: such as images."""
-    scope = {"weak": "per device", "strong": "over all devices"}[scaling_mode]
-    return f"{scaling_mode} scaling, {count_units(fixed_batch_size, unit)} {scope}"
+    return word("tables", "curve", scaling_mode=scaling_mode, size=fixed_batch_size, unit=unit)
 
 
 def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
@@ -67,15 +56,6 @@ def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
     if "largest" in plan:
         table = add_groups(name_largest(table, plan["largest"], plan["config"]), fair)
     return table
-
-
-def flag_outcomes(runs: pd.DataFrame) -> pd.DataFrame:
-    """Add columns that say whether each run failed, was disturbed, or is unsupported."""
-    return runs.assign(
-        failed=has_failed(runs["status"]),
-        disturbed=runs["disturbed"].eq(True),
-        unsupported=runs["status"] == "unsupported",
-    )
 
 
 def name_largest(table: pd.DataFrame, largest: list[dict], config: dict) -> pd.DataFrame:
@@ -91,7 +71,7 @@ def name_largest(table: pd.DataFrame, largest: list[dict], config: dict) -> pd.D
     }
     found = [sizes.get(series) for series in table[SEARCHED].itertuples(index=False, name=None)]
     is_largest = table["fixed_batch_size"] == pd.Series(found, index=table.index, dtype=float)
-    shared = table["scaling_mode"].map(lambda mode: f"{mode} scaling, largest batch of each framework")
+    shared = table["scaling_mode"].map(lambda mode: word("tables", "curve_of_largest", scaling_mode=mode))
     return table.assign(curve=table["curve"].where(~is_largest, shared))
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.columns import CURVE, POINT
-from howmanygpus.report.controls import NO_EXCHANGE, Repeats, time_images
 from howmanygpus.report.published import is_fair
+from howmanygpus.report.tables.helpers.controls import NO_EXCHANGE, Repeats, time_images
 from howmanygpus.report.tables.run_phases import PHASES as MEASURED
 
 READS = ("runs", "run_phases")

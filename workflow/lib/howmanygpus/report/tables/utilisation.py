@@ -31,9 +31,9 @@ import pandas as pd
 
 from howmanygpus.measure.input.description import DESCRIPTION, read_description
 from howmanygpus.report.columns import IDENTITY
-from howmanygpus.report.multiply_adds import compute_flops_per_image, count_multiply_adds
 from howmanygpus.report.outcomes import read_outcomes
-from howmanygpus.report.peak_rates import find_peak
+from howmanygpus.report.tables.helpers.multiply_adds import compute_flops_per_image, count_multiply_adds
+from howmanygpus.report.tables.helpers.peak_rates import find_peak
 from howmanygpus.report.telemetry import HOST, find_problem, is_cpu, is_gpu, lacks, read_telemetry
 
 READS = ("results",)

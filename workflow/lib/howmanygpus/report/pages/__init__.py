@@ -1,0 +1,1 @@
+"""Pages and tables of the report that are not of one study."""
