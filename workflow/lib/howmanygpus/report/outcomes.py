@@ -24,8 +24,11 @@ UNDECIDED = (
 """Statuses that say nothing about how well a configuration trains: it was not trained, or something stopped it."""
 
 
-UNSET = {"exchange": "all", "evaluate": True, "frozen_batches": False, "reads_every_loss": False}
-"""Values of the keys that no study can set, in all runs but controls and probes."""
+UNSET = {
+    **{"eval_batchnorm": "running", "exchange": "all", "evaluate": True},
+    **{"frozen_batches": False, "reads_every_loss": False},
+}
+"""Values of the keys that no study can set, in all runs but controls, probes and unfair protocols."""
 OVER_REPEATS = {
     **{f"images_per_s_{of}": ("images_per_s", of) for of in ("median", "min", "max")},
     **{"num_planned": ("status", "size"), "num_repeats": ("images_per_s", "count")},
