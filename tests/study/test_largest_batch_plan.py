@@ -163,8 +163,12 @@ def test_wrong_uses_are_refused_with_the_remedy(changes, message):
     assert message in str(error.value)
 
 
-def test_a_program_has_no_largest_batch(tmp_path):
-    given = {"program": {"command": "python3 {per_device_batch_size}"}, "per_device_batch_size": [8, "max"]}
+@pytest.mark.parametrize(
+    ("command", "sizes"),
+    [("python3 {per_device_batch_size}", [8, "max"]), ("python3 -V", "max"), ("python3 -V", ["max"])],
+)
+def test_a_program_has_no_largest_batch(command, sizes):
+    given = {"program": {"command": command}, "per_device_batch_size": sizes}
     with pytest.raises(ConfigError, match=r'small.per_device_batch_size: "max" needs a search, and only a program'):
         Plan({"studies": {"small": given}}, CPU)
 

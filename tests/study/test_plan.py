@@ -1,5 +1,6 @@
 """Studies are expanded into runs."""
 
+import copy
 import dataclasses
 import itertools
 import json
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from howmanygpus.config.files import read_yaml
+from howmanygpus.config.findings import Severity
 from howmanygpus.config.schema import fill_defaults, read_schema
 from howmanygpus.invocation.plans import hash_plan
 from howmanygpus.measure.spec import OptimizerSpec, RunSpec
@@ -315,6 +317,26 @@ def test_what_runs_wait_for_has_a_higher_priority_than_any_run():
         body = re.search(rf"^rule {rule}:(.*?)^    shell:", rules["prepare"], re.MULTILINE | re.DOTALL)[1]
         assert "priority: BEFORE_RUNS" in body
     assert rules["weights"].count("priority: BEFORE_RUNS") == rules["weights"].count("\nrule ")
+
+
+def test_findings_name_place_and_remedy_and_shortages_alone_stop_a_call():
+    plan = make_plan(num_gpus=[1, 16], per_device_batch_size=[8], prefetch=1000, loader_workers=99)
+    found = plan.find()
+    assert [finding.severity for finding in found] == [Severity.WARNING] * 2 + [Severity.ERROR]
+    assert [(finding.place, finding.value) for finding in found] == [
+        ("studies.small.loader_workers", 99),
+        ("studies.small.prefetch", 1000),
+        ("studies.small.num_gpus", 16),
+    ]
+    assert all(says(finding, finding.place, finding.value, finding.problem, finding.remedy) for finding in found)
+
+
+def test_planning_leaves_the_config_as_it_was_given():
+    options = {"num_gpus": "auto", "per_device_batch_size": "max", "variants": {"a": {"optimizer": {"momentum": 0.5}}}}
+    given = {"studies": {"small": study(frameworks=["pytorch_ddp"], devices=["cpu"], num_nodes=1, **options)}}
+    before = copy.deepcopy(given)
+    studies = Plan(given, CPU).studies
+    assert given == before and studies["small"].config["num_gpus"] == [1, 2, 4, 8]
 
 
 def test_more_devices_than_the_machine_has_are_a_shortage_not_an_error():

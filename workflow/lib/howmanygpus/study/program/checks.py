@@ -1,10 +1,12 @@
 """Checks the program of a study before anything starts: its command, how it starts, where it runs, how it reports."""
 
 import difflib
+import itertools
 import os
 import re
 import shlex
 import shutil
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +15,6 @@ from howmanygpus.config.findings import Finding
 from howmanygpus.measure.program.command import PLACEHOLDERS, CommandError, parse_placeholders
 from howmanygpus.measure.program.reports import COUNTS, NUMBER_FORM, PER_CENT, PLAIN_GROUPS
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.study.program.commands import LAUNCHERS, SCRIPTS, StartedProgram, list_started
 
 STUDY_KEYS = (
     "program",
@@ -41,6 +42,12 @@ STUDY_KEYS = (
     "budget",
 )
 """Keys that a study with a program can have."""
+LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "mpiexec", "srun", "composer", "colossalai")
+"""Programs that start a script, and are named in other commands than Python's."""
+INTERPRETER = re.compile(r"python[\d.]*|julia|Rscript|bash|sh|dash|zsh|ksh")
+SCRIPTS = (".py", ".sh", ".jl", ".R")
+SHELL = set("{}$*`?;&|()<>")
+"""Characters of words that are more than a name, which only the shell resolves."""
 USUAL = {"python", "python3", *LAUNCHERS}
 LIKENESS = 0.8
 """Ratio of difflib above which the name of a program is probably a misspelt usual one."""
@@ -90,29 +97,41 @@ def check_command(place: str, program: dict, config: dict) -> None:
 def _check_program(where: str, program: dict) -> None:
     """Raise ConfigError if the command is none of the shell, or if the program with which it begins does not exist."""
     try:
-        started, words = list_started(program["command"], Path()), shlex.split(program["command"], comments=True)
+        words = _list_words(program["command"])
     except ValueError as error:
         raise refuse(where, program["command"], f"is no command of the shell ({error})", "close the quote") from None
-    named = [word for word in words if not re.match(r"\w+=", word)]
-    if not named:
+    if not words:
         raise refuse(where, program["command"], "starts no program", "write the command that trains")
-    if started and named[0] == started[0].program and _is_missing(started[0], program):
-        problem = "is no program that can be executed"
-        raise refuse(
-            where, named[0], problem, "correct it, `chmod +x` it, or name `environment`, `python` or `modules`"
-        )
+    if _is_missing(words[0], program):
+        remedy = "correct it, `chmod +x` it, or name `environment`, `python` or `modules`"
+        raise refuse(where, words[0], "is no program that can be executed", remedy)
 
 
-def _is_missing(started: StartedProgram, program: dict) -> bool:
+def _list_words(command: str) -> list[str]:
+    """Return the words of a command behind its assignments. Raises ValueError for an open quote."""
+    words = shlex.split(command, comments=True)
+    return list(itertools.dropwhile(re.compile(r"\w+=").match, words))
+
+
+def _is_missing(name: str, program: dict) -> bool:
     """Whether it is known that a program does not exist where the command runs."""
-    name = started.program
+    if set(name) & SHELL:
+        return False
     if "/" in name:
-        path = started.find(name)
-        is_inside = bool(program["container"]) and path is not None and path.is_absolute()
-        return not is_inside and path is not None and shutil.which(path.absolute()) is None
+        path = Path(name).expanduser()
+        is_inside = program["container"] and path.is_absolute()
+        return not is_inside and shutil.which(path.absolute()) is None
     if program["modules"] or program["container"] or program["environment"]:
         return False
-    return not _is_found(name, program)
+    return not (_is_found(name, program) or _is_known_to_bash(name))
+
+
+def _is_known_to_bash(word: str) -> bool:
+    """Whether a word is a keyword or a builtin of bash, which runs the command, or a function that it inherits."""
+    bash = shutil.which("bash") or shutil.which("bash", path=os.defpath)
+    if bash is None:
+        return True
+    return subprocess.run([bash, "-c", 'type -t -- "$1"', bash, word], capture_output=True).returncode == 0
 
 
 def _is_found(name: str, program: dict) -> bool:
@@ -198,23 +217,28 @@ def warn_about_files(place: str, program: dict, files: dict[str, str]) -> list[F
 
 
 def warn_about_programs(place: str, program: dict) -> list[Finding]:
-    """Return a warning for each program and script that the command starts anywhere, and that does not exist.
+    """Return a warning for a program with nearly the name of a usual one, and for a script that does not exist.
 
-    What a container or an environment has is not known; a name that is nearly that of a usual program is a doubt.
+    Only the program with which the command begins is looked at, and its script; the first run tells of others.
     """
-    where, doubts = f"{place}.command", []
-    for started in list_started(program["command"], Path()):
-        name, script = started.program, started.script
-        near = difflib.get_close_matches(name, USUAL, n=1, cutoff=LIKENESS)
-        is_misspelt = near and name not in USUAL and not _is_found(name, program)
-        if name and (is_misspelt or _is_missing(started, program)):
-            remedy = f"did you mean {near[0]}?" if near else "correct it"
-            doubts.append(Finding(where, name, "is no program that can be executed here", remedy))
-        path = started.find(script) if script and not program["container"] else None
-        if path is not None and not path.exists():
-            folder = (Path.cwd() / (started.folder or "")).resolve()
-            doubts.append(Finding(where, script, f"does not exist, seen from {folder}", "correct the path"))
-    return list(dict.fromkeys(doubts))
+    (name, *arguments), where = _list_words(program["command"]), f"{place}.command"
+    near = difflib.get_close_matches(name, USUAL, n=1, cutoff=LIKENESS)
+    if near and name not in USUAL and not _is_found(name, program):
+        problem = "is no program that can be executed here"
+        return [Finding(where, name, problem, f"did you mean {near[0]}?")]
+    script = _find_script(Path(name).name, arguments)
+    if program["container"] or not script or Path(script).expanduser().exists():
+        return []
+    return [Finding(where, script, f"does not exist, seen from {Path.cwd()}", "correct the path")]
+
+
+def _find_script(name: str, arguments: list[str]) -> str:
+    """Return the script of an interpreter or a launcher; empty if there is none, or if only the shell knows it."""
+    if not INTERPRETER.fullmatch(name) and name not in LAUNCHERS:
+        return ""
+    before = itertools.takewhile(lambda word: word not in ("-m", "-c", "-e", "-"), arguments)
+    script = next((word for word in before if Path(word).suffix in SCRIPTS), "")
+    return "" if set(script) & SHELL else script
 
 
 def warn_about_report(place: str, program: dict, metric: str) -> list[Finding]:

@@ -34,7 +34,7 @@ from howmanygpus.study.program.checks import (
     warn_about_ranks,
     warn_about_report,
 )
-from howmanygpus.study.program.commands import expand_paths, hash_program_files
+from howmanygpus.study.program.files import expand_paths, hash_program_files
 from howmanygpus.study.published import check_published
 from howmanygpus.study.runs import Run, usual_layout
 from howmanygpus.study.study import Study
