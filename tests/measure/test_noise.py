@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.report.columns import COMPARED
+from howmanygpus.report.columns import SAME_PLACE
 from howmanygpus.report.tables.batch_sizes import SIZES, average_noise
 from howmanygpus.report.tables.gradient_noise import estimate
 from measure.asked import ON_TWO
 from project import ROOT
 
-IDENTITY = dict.fromkeys([*COMPARED, *SIZES], 1)
+IDENTITY = dict.fromkeys([*SAME_PLACE, *SIZES], 1)
 
 
 IMAGES, PARTS = 4, 8

@@ -100,7 +100,7 @@ def test_report_scripts_do_not_depend_on_planning_code(script):
 
 def test_a_figure_does_not_depend_on_another():
     files = code.collect_script_code("draw_figures", "report.figures.speedup")
-    assert f"{LIBRARY}/report/tables/time_to_accuracy.py" in files
+    assert f"{LIBRARY}/report/thresholds.py" in files
     assert not [file for file in files if file.endswith("run_grid.py")]
 
 
