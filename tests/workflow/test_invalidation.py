@@ -199,10 +199,14 @@ def test_missing_runs_are_planned_beside_an_environment_that_is_built_again(copy
     assert planned == sorted([missing, "build_environment", *analysis_of("first")])
 
 
-def test_changed_initial_weights_rerun_the_runs_that_start_from_them(copy):
+def test_editing_a_network_draws_its_weights_and_reruns_its_runs(copy):
     copy.edit("workflow/lib/howmanygpus/measure/networks/small_cnn.py", CONSTANT)
-    weights = ["initialize_weights"]
-    assert copy.planned() == sorted([*weights, *ALL_RUNS, *analysis_of("first", "second")])
+    assert copy.planned() == sorted(["initialize_weights", *ALL_RUNS, *GATE, *analysis_of("first", "second")])
+
+
+def test_editing_another_network_reruns_nothing(copy):
+    copy.edit("workflow/lib/howmanygpus/measure/networks/resnet44.py", CONSTANT)
+    assert copy.planned() == []
 
 
 def test_a_removed_study_leaves_the_tables(copy):
