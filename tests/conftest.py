@@ -15,11 +15,11 @@ from types import SimpleNamespace
 import pytest
 
 from environments import build, read_python
+from helpers.observations import Keeper
 from howmanygpus.measure.launch.launch import LOCK_FOLDER
 from howmanygpus.registry import FRAMEWORKS, RETIRED
 from howmanygpus.site.environments.build import find_python
 from howmanygpus.site.environments.pins import list_pin_files
-from kept import Keeper
 from measure.launching import COMPILE_SOON, Finished, train, train_in_turn
 from project import ROOT, Project, study
 

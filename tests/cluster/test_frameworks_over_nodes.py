@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
+from helpers.messages import says
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report.files import read_table
-from messages import says
 from project import ONLY_SGD, RUNS, study
 from slurm.project import ClusterProject
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from hanging import HANG_S
-from messages import says
+from helpers.messages import says
 from project import ROWS, study
 
 WAITING = "_gpus2_"

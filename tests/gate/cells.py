@@ -2,13 +2,13 @@
 
 from gate.faults import FAMILIES
 from gate.observing import ADAM
+from helpers.published_networks import read_networks
 from howmanygpus.config.schema import study_defaults
 from howmanygpus.registry import FRAMEWORKS, explain_unsupported
 from howmanygpus.site.machine import Device
 from howmanygpus.study.gate_cells import TrainingPath, select_more_settings
 from howmanygpus.study.loaders import explain_missing_loader
 from measure.launching import BY_MPI
-from published_networks import read_networks
 
 CPU = Device(2, 1)
 SMALL = {"model": "small_cnn", **BY_MPI}

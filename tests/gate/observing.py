@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gate.faults import NONE
+from helpers.observations import hash_code, keep
 from howmanygpus.base.environment import KEEP
 from howmanygpus.files import sha256_of_file
 from howmanygpus.gate.judge import Comparison, judge
@@ -18,7 +19,6 @@ from howmanygpus.settings import list_defaults
 from howmanygpus.study.gate_cells import TrainingPath, list_gated_defaults
 from howmanygpus.study.invalidation.pins import hash_pins
 from howmanygpus.study.networks import name_network
-from kept import hash_code, keep
 
 SHAPE, NUM_CLASSES = ("8", "8", "1"), "10"
 ADAM = "adam-decayweights-linear-sqrtscaled"

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from helpers.specs import make_spec
 from howmanygpus.gate.allowances import Allowances
 from howmanygpus.gate.judge import compare_wholes
-from specs import make_spec
 
 NAMES = {"conv.kernel": (3, 3, 4, 40), "dense.bias": (10,)}
 

@@ -11,10 +11,10 @@ import shutil
 import pytest
 
 from gate.observing import CELL, CODE, DEFAULTS, Observer, names_of
+from helpers.observations import LIBRARY, hash_code, keep
 from howmanygpus.gate.judge import judge
 from howmanygpus.gate.task import OPTIMIZERS
 from howmanygpus.study.invalidation.pins import hash_pins
-from kept import LIBRARY, hash_code, keep
 from project import ROOT
 
 SHAPE, NUM_CLASSES = ("32", "32", "3"), "10"

@@ -10,11 +10,11 @@ import pytest
 
 from gate.faults import EXCHANGED, FAMILIES, NONE
 from gate.observing import CELL, DEFAULTS, NUM_CLASSES, SHAPE, Observer, judge_fault, names_of
+from helpers.observations import keep
 from howmanygpus.gate import causes
 from howmanygpus.gate.judge import OwnComparison, judge
 from howmanygpus.gate.page import render_page, tabulate
 from howmanygpus.registry import FRAMEWORKS
-from kept import keep
 from project import FAKES, ROOT
 
 FILES = {"torch": "pytorch_net", "keras": "keras_net", "flax": "flax_net"}

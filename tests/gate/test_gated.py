@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gate.document import describe_gating
+from helpers.specs import make_spec
 from howmanygpus.gate import task, task_forms
 from howmanygpus.gate.rates import compute_rates
 from howmanygpus.gate.task_forms import Variation
@@ -16,7 +17,6 @@ from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study import gate_cells
 from howmanygpus.study.plan import Plan
 from project import study
-from specs import make_spec
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 RATES = {

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from helpers.messages import says
 from howmanygpus.invocation import disk
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
-from messages import says
 from project import study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from helpers.messages import says
 from howmanygpus.files import sha256_of_file
 from howmanygpus.invocation.dry_run.reasons import RerunReasons, compare_settings
 from howmanygpus.invocation.dry_run.summary import (
@@ -31,7 +32,6 @@ from howmanygpus.study.durations import (
     StageEstimate,
 )
 from howmanygpus.study.plan import Plan
-from messages import says
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(devices_per_node=8, cores_per_device=1)})

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from helpers.messages import list_texts, says
 from howmanygpus.invocation.starting import leave_out_requests, refuse_to_start
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
-from messages import list_texts, says
 from project import study
 
 LOCAL = Machine("profiles/local/machine.yaml", {"cpu": Device(8, 1)})

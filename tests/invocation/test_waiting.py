@@ -5,10 +5,10 @@ from datetime import datetime
 
 import pytest
 
+from helpers.fake_slurm import pretend, show
 from howmanygpus.invocation import waiting
 from howmanygpus.invocation.waiting import Watch, describe_queue
 from howmanygpus.site.slurm import Job
-from pretending import pretend, show
 
 CALL = "a-call"
 STARTS = datetime(2026, 11, 23, 4).timestamp()

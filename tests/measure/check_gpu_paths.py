@@ -15,8 +15,8 @@ from types import SimpleNamespace
 import numpy as np
 import pynvml
 
-from nvml import FakeGpu, FakeNvml
-from specs import make_data, make_spec
+from helpers.nvml import FakeGpu, FakeNvml
+from helpers.specs import make_data, make_spec
 
 
 def install_nvml() -> None:

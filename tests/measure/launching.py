@@ -10,6 +10,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from environments import run_script
+from helpers.specs import make_data, make_spec
 from howmanygpus.base.environment import KEEP
 from howmanygpus.files import sha256_of_file
 from howmanygpus.measure.around.schema import read_record
@@ -20,7 +21,6 @@ from howmanygpus.measure.models.networks import list_draws
 from howmanygpus.measure.spec import RANDOM_INPUTS, RunSpec
 from howmanygpus.registry import FRAMEWORKS
 from project import ROOT
-from specs import make_data, make_spec
 
 BACKENDS = list(FRAMEWORKS)
 BY_MPI = {"horovod_controller": "mpi"}

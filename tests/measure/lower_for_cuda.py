@@ -10,10 +10,10 @@ import sys
 import jax
 import numpy as np
 
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.frameworks.flax.sharding import JaxSharding
 from howmanygpus.measure.models.initialization import draw_weights
 from howmanygpus.measure.models.networks import list_draws
-from specs import make_data, make_spec
 
 SHAPE, NUM_CLASSES, BATCH_SIZE = (8, 8, 3), 10, 8
 PRODUCT = re.compile(r"stablehlo\.(?:convolution|dot_general)\b.*")

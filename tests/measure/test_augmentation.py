@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.input.augmentation import ManyCrops
 from howmanygpus.measure.input.batches import TrainingBatches, evaluation_batches
 from howmanygpus.measure.input.draws import LocalBatches, compute_centred_box, draw_boxes, draw_changes, draw_epoch
@@ -17,7 +18,6 @@ from howmanygpus.measure.input.training_items import TrainingItems
 from howmanygpus.measure.input.writing import write_data
 from howmanygpus.measure.spec import ResizedCropSpec
 from howmanygpus.prepare.image_files import prepare_images
-from specs import make_data, make_spec
 
 ASPECT = (3 / 4, 4 / 3)
 CROP = {"crop": (9, 12), "random_flip": True}

@@ -7,12 +7,12 @@ import pytest
 
 import howmanygpus.measure.input.augmentation as changing_module
 import howmanygpus.measure.input.frozen as frozen_module
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.input.augmentation import ManyImages, PaddedImages, place
 from howmanygpus.measure.input.batches import TrainingBatches, evaluation_batches
 from howmanygpus.measure.input.draws import LocalBatch, draw_changes, draw_epoch, epoch_order, shuffle_batches
 from howmanygpus.measure.input.frozen import FrozenBatches
 from howmanygpus.measure.input.prepared import PreparedData
-from specs import make_data, make_spec
 
 
 def test_draws_of_a_sample_do_not_depend_on_the_number_of_samples():

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from hanging import HANG_S
+from helpers.fake_clock import Ticking
+from helpers.simulated_devices import STEPS, Kept, Schedule, Simulated, explain, train
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.loop.loop import TrainingLoop
-from simulated import STEPS, Kept, Schedule, Simulated, explain, train
-from specs import make_data, make_spec
-from ticking import Ticking
 
 
 @pytest.mark.parametrize(

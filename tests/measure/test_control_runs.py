@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from helpers.fake_clock import Ticking, run_loop
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.loop.loop import DivergedError, TrainingLoop
 from howmanygpus.measure.spec import RESIDENT
-from specs import make_data, make_spec
-from ticking import Ticking, run_loop
 
 
 def test_a_run_without_evaluation_takes_the_same_steps_and_predicts_nothing(tmp_path):

@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
+from helpers.simulated_devices import STEPS, Schedule, Simulated, explain, train
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.loop.clocks import WindowChecks
 from howmanygpus.measure.loop.completions import Completions
 from howmanygpus.measure.loop.loop import TrainingLoop
-from simulated import STEPS, Schedule, Simulated, explain, train
-from specs import make_data, make_spec
 
 LIES = {"wait": ("wait_until_idle",), "marker": ("mark_step",), "both": ("wait_until_idle", "mark_step")}
 """Methods that return at once, as if every step were complete."""

@@ -8,9 +8,9 @@ import sys
 import psutil
 import pytest
 
-import ending
-from ending import kill_those_left
 from hanging import HANG_S
+from helpers import processes as ending
+from helpers.processes import kill_those_left
 from project import ROOT
 
 SLOW_FORK = """

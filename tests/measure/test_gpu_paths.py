@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers.messages import says
 from howmanygpus.base.shown import SHOWN
-from messages import says
 from project import ROOT
 
 

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
+from helpers.messages import says
+from helpers.nvml import NVLINK_RX, NVLINK_TX, PCIE_RX, PCIE_TX, FakeGpu, FakeNvml
 from howmanygpus.measure.host import gpu_samples
 from howmanygpus.measure.host.counters import Counter
 from howmanygpus.measure.host.gpu_samples import Gpu
 from howmanygpus.measure.host.samples import COLUMNS
-from messages import says
-from nvml import NVLINK_RX, NVLINK_TX, PCIE_RX, PCIE_TX, FakeGpu, FakeNvml
 
 GIB, KIB = 2**30, 2**10
 NOT_SUPPORTED, NO_PERMISSION = pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_NO_PERMISSION

@@ -4,12 +4,12 @@ import os
 
 import pytest
 
+from helpers.nvml import FakeGpu, FakeNvml
+from helpers.specs import make_spec
 from howmanygpus.measure.frameworks.flax.memory import preallocate_gpu_memory
 from howmanygpus.measure.host import gpus, processes
 from howmanygpus.measure.host.devices import assign_devices, describe_topology
 from howmanygpus.site import node_check
-from nvml import FakeGpu, FakeNvml
-from specs import make_spec
 
 NEAR, FAR = (0, 1, 2, 3), (4, 5, 6, 7)
 BOARDS = [FakeGpu("GPU-far", FAR), FakeGpu("GPU-near", NEAR, peers=("GPU-third",)), FakeGpu("GPU-third", NEAR)]

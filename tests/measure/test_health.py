@@ -9,11 +9,11 @@ import psutil
 import pynvml
 import pytest
 
+from helpers.messages import says
+from helpers.nvml import FakeGpu, FakeNvml
 from howmanygpus.measure.around import health
 from howmanygpus.measure.around.health import read_gpu, read_health, read_host
 from howmanygpus.report.tables.helpers.device_health import judge_state
-from messages import says
-from nvml import FakeGpu, FakeNvml
 
 UUID = "GPU-one"
 HEALTHY = {

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from specs import make_spec
+from helpers.specs import make_spec
 
 TIMEOUT = "HOROVOD_GLOO_TIMEOUT_SECONDS"
 SERVERS = {

@@ -5,10 +5,10 @@ import os
 import pytest
 
 from gate.observing import OF_REFERENCE
+from helpers.observations import CODE, COMPLETE, EXAMPLES, LIBRARY, NUM_VERSIONS, TESTS, Keeper, hash_code, keep
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.environments.cache import VARIABLE
 from howmanygpus.study.invalidation.code import collect_script_code, collect_training_code
-from kept import CODE, COMPLETE, EXAMPLES, LIBRARY, NUM_VERSIONS, TESTS, Keeper, hash_code, keep
 
 
 @pytest.fixture
@@ -81,7 +81,11 @@ def test_the_code_that_runs_and_tests_execute_counts():
         LIBRARY / "prepare" / "__init__.py",
         LIBRARY / "files.py",
     } <= paths
-    assert {TESTS / "specs.py", TESTS / "measure" / "asked.py", TESTS / "measure" / "load_batches.py"} <= paths
+    assert {
+        TESTS / "helpers" / "specs.py",
+        TESTS / "measure" / "asked.py",
+        TESTS / "measure" / "load_batches.py",
+    } <= paths
     assert any(EXAMPLES in path.parents for path in paths)
 
 

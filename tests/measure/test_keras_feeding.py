@@ -21,7 +21,7 @@ from howmanygpus.measure.frameworks.keras import fit_mirrored as keras_mirrored
 from howmanygpus.measure.frameworks.keras.fit import CountSteps
 from howmanygpus.measure.frameworks.keras.tf_data import TfDataBatches
 from howmanygpus.measure.loop.loop import TrainingLoop
-from specs import make_data, make_spec
+from helpers.specs import make_data, make_spec
 
 MIB = 2**20
 batch = np.zeros((2, 1, 1, 1), np.uint8), np.zeros(2, np.int32)

@@ -12,6 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from hanging import HANG_S
+from helpers.messages import says
+from helpers.records import make_run
+from helpers.specs import make_spec
 from howmanygpus.base.version import VERSION
 from howmanygpus.config.errors import check_schema
 from howmanygpus.config.schema import read_schema
@@ -24,9 +27,6 @@ from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.spec import INDEPENDENT
 from howmanygpus.site.jobs.attempts import create_attempt, list_launch_options, read_verdict
 from howmanygpus.site.jobs.endings import explain_crash
-from messages import says
-from records import make_run
-from specs import make_spec
 
 
 def test_a_gpu_run_finds_the_cuda_libraries_of_its_own_environment_first(tmp_path, monkeypatch):

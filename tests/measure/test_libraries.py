@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from helpers.shell_variables import PASSWORD, PLANTED, TOKENS
 from howmanygpus.base import variables
 from howmanygpus.measure.host import libraries
-from shells import PASSWORD, PLANTED, TOKENS
 
 
 def test_a_loaded_library_is_found_by_its_name(tmp_path, monkeypatch):

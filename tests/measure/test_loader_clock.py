@@ -2,9 +2,9 @@
 
 import pytest
 
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.input import batches
 from howmanygpus.measure.input.batches import PaddedImages, TrainingBatches
-from specs import make_data, make_spec
 
 
 class Clock:

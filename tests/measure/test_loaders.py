@@ -12,8 +12,9 @@ import numpy as np
 import psutil
 import pytest
 
-from ending import kill_those_left
 from hanging import HANG_S
+from helpers.processes import kill_those_left
+from helpers.specs import make_spec
 from howmanygpus.measure.input.batches import TrainingBatches
 from howmanygpus.measure.input.prepared import open_data
 from howmanygpus.measure.spec import RunSpec
@@ -23,7 +24,6 @@ from howmanygpus.study.invalidation.syntax import read_code
 from howmanygpus.study.loaders import DALI, NATIVE, NATIVE_LOADERS
 from measure.launching import write_data
 from project import ROOT
-from specs import make_spec
 
 USERS = {
     **{"torch.loader": "pytorch_ddp", "keras.tf_data": "tensorflow_mirrored", "keras.loader": "keras_mirrored"},

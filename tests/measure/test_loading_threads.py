@@ -9,12 +9,12 @@ import pytest
 import howmanygpus.measure.input.augmentation as changing_module
 import howmanygpus.measure.input.batches as batches_module
 from hanging import HANG_S
+from helpers.fake_clock import Ticking
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.input.augmentation import PaddedImages, is_copied
 from howmanygpus.measure.input.batches import BYTES_PER_WORKER, TrainingBatches
 from howmanygpus.measure.input.draws import LocalBatches
 from howmanygpus.measure.loop.loop import TrainingLoop
-from specs import make_data, make_spec
-from ticking import Ticking
 
 
 def count_calls(spec, data) -> int:

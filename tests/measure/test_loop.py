@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from hanging import HANG_S
+from helpers.fake_clock import Ticking, feeding_threads, run_loop
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.loop.loop import DivergedError, TrainingLoop
 from howmanygpus.measure.loop.prefetch import measure_host_to_device
-from specs import make_data, make_spec
-from ticking import Ticking, feeding_threads, run_loop
 
 
 def test_windows_end_with_first_step_warmup_epochs_and_every_window_steps(tmp_path):

@@ -2,11 +2,11 @@
 
 import pytest
 
+from helpers.fake_clock import Ticking, run_loop
+from helpers.specs import make_spec
+from helpers.stored_runs import collect, plan_of, store_run
 from howmanygpus.measure.loop.loop import DivergedError
 from howmanygpus.measure.loss_scaling import LossScale
-from specs import make_spec
-from stored import collect, plan_of, store_run
-from ticking import Ticking, run_loop
 
 
 class Skipping(Ticking):

@@ -10,7 +10,7 @@ import http.client, os, threading
 
 from howmanygpus.measure.frameworks import horovod
 from howmanygpus.measure.launch.rendezvous import reserve_port
-from specs import make_spec
+from helpers.specs import make_spec
 
 port = reserve_port()
 variables = {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gate.cells import WRITTEN_FOR
+from helpers.published_networks import read_networks
 from howmanygpus.measure.models.initialization import draw_weights, is_trainable
 from howmanygpus.measure.models.layers.dense import Dense
 from howmanygpus.measure.models.layers.flatten import Flatten
@@ -17,7 +18,6 @@ from howmanygpus.study.checks.initial_weights import list_shapes
 from howmanygpus.study.invalidation.code import collect_training_code, list_missing_layers
 from howmanygpus.study.networks import list_models
 from project import ROOT
-from published_networks import read_networks
 
 LIBRARY = Path("workflow/lib/howmanygpus")
 

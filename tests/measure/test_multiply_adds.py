@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from helpers.published_networks import read_networks
+from helpers.specs import make_spec
 from howmanygpus.report.tables.helpers.multiply_adds import count_multiply_adds
 from project import ROOT
-from published_networks import read_networks
-from specs import make_spec
 
 NETWORKS = read_networks()
 

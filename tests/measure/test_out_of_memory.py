@@ -4,13 +4,13 @@ import math
 
 import pytest
 
+from helpers.fake_clock import Ticking
+from helpers.messages import says
+from helpers.nvml import FakeGpu, FakeNvml
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.loop.backend import Backend
 from howmanygpus.measure.loop.prefetch import measure_host_to_device
 from howmanygpus.site.jobs.endings import name_crash
-from messages import says
-from nvml import FakeGpu, FakeNvml
-from specs import make_data, make_spec
-from ticking import Ticking
 
 
 class Framework(Backend):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from helpers.specs import make_spec
 from measure.launching import write_inputs
 from project import ROOT
-from specs import make_spec
 
 STRATEGIES = ("mirrored", "fit_mirrored")
 NET = """

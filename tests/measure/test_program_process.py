@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from helpers.messages import says
 from howmanygpus.measure.host.processes import DEVICE_CORES_VARIABLE
 from howmanygpus.measure.program import process, watching
 from howmanygpus.measure.program.process import run
@@ -17,7 +18,6 @@ from howmanygpus.measure.program.reports import NUMBER_FORM
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.measure.program.watching import Watcher
 from howmanygpus.measure.records import AttemptFolder
-from messages import says
 from project import ROOT
 
 OUTCOME = '{"status": "unsupported", "reason": "no such card"}'

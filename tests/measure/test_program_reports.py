@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from helpers.messages import says
 from howmanygpus.measure.program.command import build_shell, fill_command
 from howmanygpus.measure.program.ending import Ending
 from howmanygpus.measure.program.process import read_lines
@@ -18,7 +19,6 @@ from howmanygpus.measure.program.progress import Progress
 from howmanygpus.measure.program.reports import NUMBER_FORM, TERMINAL, ReportError, match_output, parse_json
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.report.tables.runs import describe_rates, describe_timing
-from messages import says
 from project import ROOT
 
 PROGRAM = {

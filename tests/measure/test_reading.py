@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.input import reading
 from howmanygpus.measure.input.image_files import ImageFiles
 from howmanygpus.measure.input.reading import list_files, read_images
-from specs import make_data, make_spec
 
 
 @pytest.fixture

@@ -14,14 +14,14 @@ from contextlib import nullcontext
 
 import pytest
 
+from helpers.fake_clock import Ticking
+from helpers.specs import make_spec
 from howmanygpus.measure.loop import train
 from howmanygpus.measure.loop.clocks import PHASES
 from howmanygpus.measure.loop.loop import TrainingLoop
 from howmanygpus.measure.loop.tracing import UNFINISHED, Profiler, trace_run
 from howmanygpus.measure.records import AttemptFolder
 from measure.launching import write_inputs
-from specs import make_spec
-from ticking import Ticking
 
 BEFORE_S = 1000.0
 """Seconds between the start of the launcher and that of the process."""

@@ -13,8 +13,12 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from ending import kill_those_left
 from hanging import HANG_S
+from helpers.messages import says
+from helpers.nvml import FakeGpu, FakeNvml
+from helpers.processes import kill_those_left
+from helpers.records import make_run
+from helpers.specs import make_spec
 from howmanygpus.measure.around import reference, reference_kernel
 from howmanygpus.measure.around.reference import KernelError, ReferencePlan, find_rates
 from howmanygpus.measure.around.reference_kernel import DeviceUnderTest, find_chunk, measure_devices, time_repeats
@@ -23,11 +27,7 @@ from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.site.reference import plan_reference
 from measure.launching import write_attempt
-from messages import says
-from nvml import FakeGpu, FakeNvml
 from project import ROOT
-from records import make_run
-from specs import make_spec
 
 
 @pytest.fixture

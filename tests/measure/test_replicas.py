@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from helpers.specs import make_spec
 from measure.launching import write_inputs
 from project import ROOT
-from specs import make_spec
 
 IS_OWN = {None: True, True: False}
 """Whether a replica computes its own output, by whether the network is compiled. None does as the backend."""

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from helpers.fake_clock import Ticking, feeding_threads
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.loop.loop import TrainingLoop
-from specs import make_data, make_spec
-from ticking import Ticking, feeding_threads
 
 
 @pytest.mark.parametrize("depth", [0, 2])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from helpers.specs import make_spec
 from howmanygpus.measure.loop.schedule import count_steps_per_epoch, learning_rates, scaling_factor
-from specs import make_spec
 
 
 def rates(num_steps, steps_per_epoch=10, **optimizer):

@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+from helpers.records import JOB, MEASURED, make_attempt, make_run
+from helpers.specs import make_spec
+from helpers.stored_runs import FIXED
 from howmanygpus.measure.around.schema import RecordError, check_record, read_definitions, read_record, write_record
 from howmanygpus.measure.launch.launch import RunModule, publish, write_end
 from howmanygpus.measure.program.spec import ProgramSpec
@@ -16,9 +19,6 @@ from howmanygpus.settings import SETTINGS
 from howmanygpus.site.jobs import completing
 from howmanygpus.site.jobs.completing import list_leftovers
 from howmanygpus.study.program.study import program_defaults
-from records import JOB, MEASURED, make_attempt, make_run
-from specs import make_spec
-from stored import FIXED
 
 DEFINITIONS = read_definitions()
 MISSING, SPEC = object(), make_spec().to_dict()

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from helpers.shell_variables import RUBBISH
 from howmanygpus.registry import FRAMEWORKS
 from measure.launching import train
-from shells import RUBBISH
 
 FAMILIES = {
     **{"pytorch_ddp": 2, "horovod_pytorch": 2, "tensorflow_multiworker": 2, "keras_mirrored": 1, "jax_sharding": 2},

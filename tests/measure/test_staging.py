@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from helpers.specs import make_data
 from howmanygpus.measure.input.description import read_description
 from howmanygpus.measure.input.writing import write_data
 from howmanygpus.measure.launch.staging import stage
-from specs import make_data
 
 
 def write(folder: Path, seed: int) -> Path:

@@ -7,8 +7,8 @@ import sys
 import psutil
 import pytest
 
-from ending import kill_those_left
 from hanging import HANG_S
+from helpers.processes import kill_those_left
 from howmanygpus.measure.host.processes import stop_process_tree
 from project import ROOT
 

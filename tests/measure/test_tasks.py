@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from hanging import HANG_S
+from helpers.specs import make_spec
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.telemetry import Watched, get_node_path, get_start_path
 from howmanygpus.measure.launch import rank_process, spawn
@@ -20,7 +21,6 @@ from howmanygpus.measure.launch.staging import STAGED
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.site.jobs.endings import read_crash
 from project import ROOT
-from specs import make_spec
 
 SPEC = make_spec(launcher="per_device", num_gpus=2, data_dir="arrays")
 COPYING_S = 0.5

@@ -10,6 +10,8 @@ import pynvml
 import pytest
 
 from hanging import HANG_S
+from helpers.messages import says
+from helpers.nvml import FakeGpu, FakeNvml
 from howmanygpus.measure.host import telemetry
 from howmanygpus.measure.host.samples import COLUMNS
 from howmanygpus.measure.host.telemetry import (
@@ -22,8 +24,6 @@ from howmanygpus.measure.host.telemetry import (
     merge_nodes,
 )
 from howmanygpus.report.telemetry import read_telemetry
-from messages import says
-from nvml import FakeGpu, FakeNvml
 
 UNTIL_SAMPLED = """
 import sys, time

@@ -5,12 +5,12 @@ import re
 
 import pytest
 
+from helpers.specs import make_spec
 from howmanygpus.base.environment import LEFT_OUT
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.launch.environment import build_environment
 from howmanygpus.registry import FRAMEWORKS
 from project import ROOT
-from specs import make_spec
 
 PAGE = (ROOT / "docs" / "tiers.md").read_text()
 BOTH, BEST = PAGE.split("## In the tier `best` alone")

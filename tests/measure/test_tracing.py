@@ -8,11 +8,11 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
+from helpers.fake_clock import Ticking, feeding_threads
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.loop import tracing
 from howmanygpus.measure.loop.loop import TrainingLoop
 from howmanygpus.measure.loop.tracing import NUM_STEPS, Profiler, load_profiler, trace_run
-from specs import make_data, make_spec
-from ticking import Ticking, feeding_threads
 
 
 class Noting(Profiler):

@@ -15,13 +15,13 @@ import time
 
 import pytest
 
+from helpers.specs import make_spec
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus_tools.check_gpu.findings import describe_wait
 from howmanygpus_tools.check_gpu.steps import ASYNCHRONOUS_ON_CPU
 from howmanygpus_tools.check_gpu.waits import STUDY, VARIANT, RunWithoutWait
 from measure.launching import COMPILE_SOON, write_inputs
 from project import ROOT
-from specs import make_spec
 
 SHORTENED = 0.5
 """Ratio of medians from which on windows are not shorter. Other work on the machine moves it by less than that."""

@@ -14,10 +14,10 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.frameworks.torch import family
 from howmanygpus.measure.models.initialization import draw_weights
 from howmanygpus.measure.models.networks import list_draws
-from specs import make_data, make_spec
 
 SHAPE, NUM_CLASSES, BATCH_SIZE = (8, 8, 3), 10, 8
 PRODUCTS = ("aten.convolution.default", "aten.mm.default", "aten.addmm.default")

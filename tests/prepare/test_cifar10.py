@@ -5,11 +5,11 @@ import tarfile
 import numpy as np
 import pytest
 
-from cifar import NAMES, PYTHON_VERSION, write_real, write_small
+from helpers.cifar import NAMES, PYTHON_VERSION, write_real, write_small
+from helpers.sample_data import needs
 from howmanygpus.prepare.acquire.acquisition import Acquisition
 from howmanygpus.prepare.listing import describe_dataset
 from howmanygpus.prepare.sources import OptionError, cifar10
-from samples import needs
 
 REMEDY = "fetch the binary version, cifar-10-binary.tar.gz, from https://www.cs.toronto.edu/~kriz/cifar.html"
 

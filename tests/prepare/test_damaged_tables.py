@@ -4,9 +4,9 @@ import gzip
 
 import pytest
 
+from helpers.messages import says
 from howmanygpus.prepare.listing import describe_dataset, read_task_once
 from howmanygpus.prepare.sources import OptionError
-from messages import says
 
 HEADER = "path,label,split,note\n"
 ROWS = [f"{index}.png,{'cat' if index % 2 else 'dog'},{'test' if index > 20 else 'train'},\n" for index in range(30)]

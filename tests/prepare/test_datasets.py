@@ -6,6 +6,7 @@ import tarfile
 import numpy as np
 import pytest
 
+from helpers.sample_data import needs
 from howmanygpus.measure.input.prepared import open_data
 from howmanygpus.prepare.arrays import prepare_arrays
 from howmanygpus.prepare.listing import describe_dataset, read_task, resolve_acquisition
@@ -13,7 +14,6 @@ from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
 from howmanygpus.prepare.sources import OptionError, chestxray14, image_csv, patterns
 from pictures import SHARED_DATA, encode, smooth
-from samples import needs
 
 HEADER = (
     "Image Index,Finding Labels,Follow-up #,Patient ID,Patient Age,Patient Gender,View Position,"

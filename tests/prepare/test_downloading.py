@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from helpers.http_server import Server
 from howmanygpus.prepare.acquire import downloading
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError, Download, acquire_downloads
 from howmanygpus.prepare.acquire.downloading import fetch
 from howmanygpus.prepare.sources import OptionError
-from servers import Server
 
 CONTENT = bytes(range(256)) * 400
 

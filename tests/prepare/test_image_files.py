@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.input.batches import TrainingBatches, evaluation_batches
 from howmanygpus.measure.input.description import read_description, verify_data
 from howmanygpus.measure.input.image_files import ImageFiles
@@ -14,7 +15,6 @@ from howmanygpus.measure.input.prepared import PreparedData, open_data
 from howmanygpus.measure.input.writing import write_data
 from howmanygpus.prepare import image_files
 from howmanygpus.prepare.image_files import prepare_images
-from specs import make_data, make_spec
 
 CHANNELS = (1, 3)
 

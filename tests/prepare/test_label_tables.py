@@ -4,12 +4,12 @@ from collections import Counter
 
 import pytest
 
+from helpers.messages import says
 from howmanygpus.measure.input.prepared import MISSING, open_data
 from howmanygpus.prepare.listing import describe_dataset, read_task, read_task_once
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
 from howmanygpus.prepare.sources import OptionError
-from messages import says
 from pictures import encode, smooth
 
 ROWS = [

@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from cifar import write_small
+from helpers.cifar import write_small
 from howmanygpus.measure.input.description import read_description, verify_hashes
 from howmanygpus.measure.input.prepared import open_data
 from howmanygpus.prepare.arrays import check_part, prepare_arrays, prepare_random

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.http_server import Server
+from helpers.specs import make_data
 from howmanygpus.config.schema import read_schema
 from howmanygpus.measure.input.prepared import normalize_by
 from howmanygpus.measure.models.conversion import IMAGE_SHAPE, NUM_CLASSES, ConversionError, convert
@@ -17,8 +19,6 @@ from howmanygpus.prepare.acquire.acquisition import AcquisitionError
 from howmanygpus.prepare.weights import ADDRESS, NAME, MisfitError, adapt, find_file
 from howmanygpus.study.checks.initial_weights import list_shapes
 from howmanygpus.study.networks import list_pretrained, read_published
-from servers import Server
-from specs import make_data
 
 NAMES = Path(__file__).with_name("published_names.tsv")
 """Names and shapes of the arrays of torchvision 0.28.0's own networks."""

@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
+from helpers.messages import says
 from howmanygpus.prepare.labels.splits import split_listing
 from howmanygpus.prepare.listing import describe_dataset, read_task, read_task_once
 from howmanygpus.prepare.sources import Entry, Listing, OptionError
-from messages import says
 
 COUNTS = {"normal": 400, "pneumonia": 100}
 

@@ -6,10 +6,10 @@ import json
 import numpy as np
 import pytest
 
+from helpers.specs import make_data
 from howmanygpus.measure.input.description import read_description, verify_data
 from howmanygpus.measure.input.prepared import ARRAYS, open_data
 from howmanygpus.measure.input.writing import write_data, write_prepared
-from specs import make_data
 
 
 def read_lines(folder) -> list[list[str]]:

@@ -5,12 +5,12 @@ import json
 import pandas as pd
 import pytest
 
+from helpers.records import JOB
+from helpers.specs import make_spec
+from helpers.stored_runs import QUALITY, collect, plan_of, store_run, write_attempt
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.report.thresholds import summarize_time_to_accuracy
 from howmanygpus.site.machine import Device, Machine
-from records import JOB
-from specs import make_spec
-from stored import QUALITY, collect, plan_of, store_run, write_attempt
 
 NODE_OF_FOUR = {"devices_per_node": 4, "billed": "node", "price_per_hour": 8.0, "currency": "EUR"}
 

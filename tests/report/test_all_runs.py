@@ -8,15 +8,15 @@ from html.parser import HTMLParser
 
 import pytest
 
-from browsing import needs_chromium, open_page
+from helpers.browser import needs_chromium, open_page
+from helpers.records import make_attempt
+from helpers.specs import make_spec
+from helpers.stored_runs import collect, plan_of, store_run
 from howmanygpus.report.files import read_table, read_texts, write_table
 from howmanygpus.report.pages import all_runs
 from howmanygpus.report.pages.all_runs_figure import draw_svg
 from howmanygpus.report.tables import timelines
 from howmanygpus.report.tables.scaling import compute_scaling
-from records import make_attempt
-from specs import make_spec
-from stored import collect, plan_of, store_run
 
 HOSTILE = """</script></td><img src=x onerror="nothing.here()"><script>nothing.here()</script> & 'it' "said" """.strip()
 SHOWN_LAST = "RuntimeError: the last line"

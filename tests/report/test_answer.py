@@ -3,12 +3,12 @@
 import pandas as pd
 import pytest
 
-from answered import complete, find_doubt, find_line, make_facts, make_runs, write_answer
+from helpers.answers import complete, find_doubt, find_line, make_facts, make_runs, write_answer
+from helpers.messages import says
 from howmanygpus.report.answer.texts import render_answer
 from howmanygpus.report.predictions import guess
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from messages import says
 
 
 def get_best(facts):

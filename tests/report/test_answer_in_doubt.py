@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from answered import make_facts
+from helpers.answers import make_facts
 from howmanygpus.report.answer.details import list_devices
 from howmanygpus.report.files import read_table, write_table
 

@@ -5,7 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from answered import find_line, make_facts
+from helpers.answers import find_line, make_facts
+from helpers.messages import says
+from helpers.specs import make_spec
+from helpers.stored_runs import FIXED, plan_of, store_run
 from howmanygpus.report.answer.batches import describe_batches
 from howmanygpus.report.answer.texts import render_answer
 from howmanygpus.report.figures import load_figure
@@ -16,9 +19,6 @@ from howmanygpus.report.tables.batch_sizes import compute_batch_sizes, mark_larg
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from messages import says
-from specs import make_spec
-from stored import FIXED, plan_of, store_run
 
 RATES = {8: (100, 102), 16: (180, 184), 32: (191, 196), 64: (200, 200)}
 EPOCHS = {8: 2, 16: 2, 32: 3, 64: None}

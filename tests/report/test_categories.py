@@ -4,10 +4,10 @@ import re
 
 import pytest
 
+from helpers.messages import says
 from howmanygpus.report.categories import CATEGORIES, number_category
 from howmanygpus.report.figures import describe_figure, list_figures
 from howmanygpus.report.tables import describe_table, list_tables
-from messages import says
 from project import ROOT
 
 

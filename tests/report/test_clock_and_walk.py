@@ -2,7 +2,7 @@
 
 import pytest
 
-from decided import answer, answer_all, around, find, get_doubts, priced, repeat
+from helpers.decisions import answer, answer_all, around, find, get_doubts, priced, repeat
 
 
 def test_a_larger_number_wins_beyond_a_dip():

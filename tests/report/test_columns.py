@@ -19,7 +19,7 @@ LINE = f'    Column("{AXIS}", SERIES, "compression", str, "How gradients are com
 COMPARES = """
 import json, sys
 import pandas as pd
-import figured
+from helpers import figure_tables as figured
 from howmanygpus.report.rows import name_series
 
 AXIS, RELATIVE = sys.argv[1], ("group", "speedup_over_best", "best_one_device", "roles", "series", "efficiency")

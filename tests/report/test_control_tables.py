@@ -8,14 +8,14 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from pandas.testing import assert_frame_equal
 
-from answered import complete, make_runs
+from helpers.answers import complete, make_runs
+from helpers.specs import make_spec
+from helpers.stored_runs import collect, plan_of, store_run
 from howmanygpus.prepare.weights import count_gradient_bytes
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.published import drop_unfair
 from howmanygpus.report.tables import allreduce, batch_sizes, losses, placement, scaling, time_to_accuracy, variants
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
-from specs import make_spec
-from stored import collect, plan_of, store_run
 
 QUALITY = {"metric": "accuracy", "thresholds": [0.9], "margin": 0.01}
 PLAN = {"config": {"quality": QUALITY, "variants": {"base": {}}}, "curves": {"weak": [8]}}

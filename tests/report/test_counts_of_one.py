@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from answered import DIGITS, find_line, make_facts
+from helpers.answers import DIGITS, find_line, make_facts
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.gate.coverage import describe_layout
 from howmanygpus.report.answer.batches import describe_target

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from answered import make_runs
-from decided import answer, answer_all, around, find, find_facts, get_doubts, priced, repeat
+from helpers.answers import make_runs
+from helpers.decisions import answer, answer_all, around, find, find_facts, get_doubts, priced, repeat
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.answer.texts import render_screen
 from howmanygpus.report.tables.explanations import COLUMNS as EXPLANATIONS

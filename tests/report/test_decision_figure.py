@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from answered import make_runs
+from helpers.answers import make_runs
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.figures.decision import draw
 from howmanygpus.report.files import read_table, write_table

@@ -2,14 +2,14 @@
 
 import pytest
 
+from helpers.specs import make_spec
+from helpers.stored_runs import QUALITY, collect, plan_of, store_run
 from howmanygpus.measure.spec import RunSpec
 from howmanygpus.report.tables import losses
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.report.thresholds import summarize_time_to_accuracy
 from howmanygpus.study.runs import HOW
-from specs import make_spec
-from stored import QUALITY, collect, plan_of, store_run
 
 BUSY = {"other_cpu_frac": 0.5, "other_gpu_processes": None}
 UNKNOWN = {"other_cpu_frac": None, "other_gpu_processes": None}

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from helpers.specs import make_spec
+from helpers.stored_runs import FIXED
 from howmanygpus.report.drift import compute_relative_rates, describe_drift, measure_drift
 from howmanygpus.report.outcomes import identify
-from specs import make_spec
-from stored import FIXED
 
 FIRST = pd.Timestamp("2026-11-22T21:00:00+00:00")
 

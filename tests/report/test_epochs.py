@@ -5,11 +5,11 @@ import json
 import pandas as pd
 import pytest
 
+from helpers.specs import make_spec
+from helpers.stored_runs import plan_of, store_run
 from howmanygpus.report.tables import datasets, epochs
 from howmanygpus.report.tables import evaluations as evaluations_table
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
-from specs import make_spec
-from stored import plan_of, store_run
 
 NO_EVALUATIONS = pd.DataFrame(columns=list(EVALUATIONS))
 

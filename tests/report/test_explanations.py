@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from constructed import NO_EXCHANGE, RESIDENT_INPUT, Grid, Truth, find_row, make_tables
+from helpers.constructed_studies import NO_EXCHANGE, RESIDENT_INPUT, Grid, Truth, find_row, make_tables
 from howmanygpus.measure.host.samples import COLUMNS as SAMPLES
 from howmanygpus.report.answer.details import explain_wall_time, list_causes
 from howmanygpus.report.shares import BASE, END, LOSS, UNEXPLAINED, compute_shares

@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex, to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from figured import GRIDS, GUESS, NAMES, SERIES, find_sentence, make_tables, unchanged
+from helpers.figure_tables import GRIDS, GUESS, NAMES, SERIES, find_sentence, make_tables, unchanged
 from howmanygpus import registry as registry
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.speedup import compute_accuracy_speedup

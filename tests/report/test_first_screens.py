@@ -2,8 +2,8 @@
 
 import pytest
 
-from answered import complete, make_runs
-from decided import PRICE_PER_S, answer, answer_all, around, find, find_facts, get_doubts, priced, repeat
+from helpers.answers import complete, make_runs
+from helpers.decisions import PRICE_PER_S, answer, answer_all, around, find, find_facts, get_doubts, priced, repeat
 from howmanygpus.report.answer.texts import WIDTH, write_table
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from helpers.specs import make_spec
+from helpers.stored_runs import plan_of, store_run
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report.tables import frameworks
-from specs import make_spec
-from stored import plan_of, store_run
 
 
 def tabulate(tmp_path, *specs, **record) -> list[dict]:

@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from helpers.specs import make_spec
+from helpers.stored_runs import QUALITY, plan_of, store_run
 from howmanygpus.report.tables import evaluations, losses, runs
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.report.tables.variants import compute_variants
-from specs import make_spec
-from stored import QUALITY, plan_of, store_run
 
 GUESSES = pd.DataFrame(
     [{"input": "arrays", "quality_of_guess": 0.3}, {"input": "png", "quality_of_guess": None}], columns=list(DATASETS)

@@ -2,15 +2,15 @@
 
 import pytest
 
-from answered import find_doubt, make_facts
+from helpers.answers import find_doubt, make_facts
+from helpers.messages import says
+from helpers.records import HOST, make_run
+from helpers.specs import make_spec
+from helpers.stored_runs import collect, plan_of, store_run
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.rows import merge_tables
 from howmanygpus.report.tables import health
 from howmanygpus.report.tables.helpers.device_health import compare_devices, list_devices
-from messages import says
-from records import HOST, make_run
-from specs import make_spec
-from stored import collect, plan_of, store_run
 
 DAY = "2026-11-27"
 

@@ -2,9 +2,9 @@
 
 import pandas as pd
 
+from helpers.specs import make_spec
+from helpers.stored_runs import plan_of, store_run
 from howmanygpus.report.tables import how_each_framework_ran
-from specs import make_spec
-from stored import plan_of, store_run
 
 
 def test_settings_are_one_row_per_set_with_the_device_counts_that_had_it(tmp_path):

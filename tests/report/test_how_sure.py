@@ -8,7 +8,10 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-from answered import find_doubt, make_facts, make_runs
+from helpers.answers import find_doubt, make_facts, make_runs
+from helpers.messages import says
+from helpers.specs import make_spec
+from helpers.stored_runs import QUALITY, collect, plan_of, store_run
 from howmanygpus.report.figures import load_figure
 from howmanygpus.report.rows import name_series
 from howmanygpus.report.style import OUTLIER, OUTLIER_NOTE
@@ -17,9 +20,6 @@ from howmanygpus.report.tables.ceilings import COLUMNS as CEILINGS
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.scaling import compute_scaling, list_repeats
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from messages import says
-from specs import make_spec
-from stored import QUALITY, collect, plan_of, store_run
 
 SPREAD = (0.97, 1.0, 1.03)
 

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from constructed import Grid, Truth, make_tables, store
+from helpers.constructed_studies import Grid, Truth, make_tables, store
 from howmanygpus.report.figures import input_parts as figure_of_parts
 from howmanygpus.report.figures import list_figures
 from howmanygpus.report.tables import input_parts, list_tables

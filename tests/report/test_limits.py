@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from answered import make_facts, make_runs
-from decided import answer, around, find, get_doubts, priced, repeat
+from helpers.answers import make_facts, make_runs
+from helpers.decisions import answer, around, find, get_doubts, priced, repeat
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.answer.texts import render_answer, render_screen
 from howmanygpus.report.columns import LINE

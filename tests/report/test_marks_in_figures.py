@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from figured import GRIDS, make_tables, unchanged
+from helpers.figure_tables import GRIDS, make_tables, unchanged
 from howmanygpus.report.columns import CONFIGURATION
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.run_grid import LOSSES_DIFFER_TEXT

@@ -8,10 +8,10 @@ import sys
 import pandas as pd
 import pytest
 
+from helpers.messages import says
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.rows import merge_tables
 from howmanygpus.report.tables.jobs import COLUMNS as JOBS
-from messages import says
 from project import ROOT
 
 ROWS = {

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 from sklearn import metrics
 
-from figured import make_tables
+from helpers.figure_tables import make_tables
+from helpers.specs import make_spec
+from helpers.stored_runs import plan_of, store_run
 from howmanygpus.measure.input.prepared import MISSING
 from howmanygpus.measure.loop.predictions import score_single_label
 from howmanygpus.report.answer.details import describe_data
@@ -18,8 +20,6 @@ from howmanygpus.report.predictions import Predictions, guess
 from howmanygpus.report.tables import class_auc, datasets
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.study.config.metrics import list_metrics
-from specs import make_spec
-from stored import plan_of, store_run
 
 
 @pytest.fixture

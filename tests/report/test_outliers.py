@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from helpers.specs import make_spec
+from helpers.stored_runs import FIXED
 from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables.helpers.outliers import flag_outliers
-from specs import make_spec
-from stored import FIXED
 
 
 def make_rates(**rates):

@@ -4,8 +4,9 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from answered import complete
-from figured import GRIDS, make_tables, spread, written
+from helpers.answers import complete
+from helpers.figure_tables import GRIDS, make_tables, spread, written
+from helpers.specs import make_spec
 from howmanygpus.report.answer.details import compare_nodes
 from howmanygpus.report.answer.texts import render_answer
 from howmanygpus.report.figures import describe_figure, load_figure
@@ -23,7 +24,6 @@ from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.report.tables.variants import compute_variants
-from specs import make_spec
 
 AXIS = {"config": {"num_nodes": [1, 2]}}
 QUALITY = {"metric": "accuracy", "thresholds": [0.9]}

@@ -8,7 +8,7 @@ import re
 import pandas as pd
 import pytest
 
-from answered import find_doubt, make_facts
+from helpers.answers import find_doubt, make_facts
 from howmanygpus.measure.program.process import read_lines
 from howmanygpus.measure.program.reports import RANGES, ReportError, match_output, parse_json
 from howmanygpus.report.answer.texts import render_answer

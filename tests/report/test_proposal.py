@@ -6,7 +6,7 @@ import subprocess
 import pandas as pd
 import pytest
 
-from answered import make_runs
+from helpers.answers import make_runs
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.answer.texts import list_scaling, render_proposal
 from howmanygpus.report.columns import IDENTITY

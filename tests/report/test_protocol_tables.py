@@ -9,7 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from answered import find_line, make_facts
+from helpers.answers import find_line, make_facts
+from helpers.messages import says
+from helpers.specs import make_spec
+from helpers.stored_runs import collect, plan_of, store_run
 from howmanygpus.config.schema import study_defaults
 from howmanygpus.report.answer.details import list_protocols
 from howmanygpus.report.answer.texts import render_answer
@@ -24,10 +27,7 @@ from howmanygpus.report.published import PROTOCOLS, describe_protocol, drop_unfa
 from howmanygpus.report.tables import batch_sizes, protocols, scaling, time_to_accuracy, variants
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
-from messages import says
 from project import ROOT
-from specs import make_spec
-from stored import collect, plan_of, store_run
 
 NONE = study_defaults()["protocols"]
 QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9], "margin": 0.01}

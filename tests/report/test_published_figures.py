@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from figured import GRIDS, make_tables
+from helpers.figure_tables import GRIDS, make_tables
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.helpers.published import describe_batch, title_published
 from howmanygpus.report.figures.price import describe_price, summarize_prices

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 import recorded_runs
+from helpers.constructed_traces import list_marks, repeat, write_chrome, write_steps, write_xspace
 from howmanygpus.invocation.rules.products import ProductRules
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
@@ -32,7 +33,6 @@ from howmanygpus.site.jobs.ledger import complete_and_list_jobs
 from howmanygpus.site.machine import read_machine
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.published import list_files
-from traced import list_marks, repeat, write_chrome, write_steps, write_xspace
 
 SIZE_BYTES = 2_000_000
 EMPTY_HERE = {"class_auc"}

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 
-from figured import GRIDS, make_tables
+from helpers.figure_tables import GRIDS, make_tables
 from howmanygpus.report.figures import load_figure
 from howmanygpus.report.figures.run_grid import STATUS_COLOURS
 

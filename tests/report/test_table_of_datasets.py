@@ -2,12 +2,12 @@
 
 import json
 
+from helpers.specs import make_data, make_spec
+from helpers.stored_runs import plan_of
 from howmanygpus.measure.input.writing import write_data
 from howmanygpus.prepare.checks.remarks import write_remarks
 from howmanygpus.report.answer.details import describe_data
 from howmanygpus.report.tables import datasets
-from specs import make_data, make_spec
-from stored import plan_of
 
 
 def test_the_table_of_data_sets_has_counts_and_the_majority_class(tmp_path):

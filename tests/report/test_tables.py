@@ -5,6 +5,9 @@ import json
 import pandas as pd
 import pytest
 
+from helpers.records import make_run
+from helpers.specs import make_spec
+from helpers.stored_runs import FIXED, QUALITY, collect, plan_of, store_run, write_attempt
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.disturbance import is_disturbed
@@ -16,9 +19,6 @@ from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.report.thresholds import summarize_time_to_accuracy
 from howmanygpus.site.jobs.completing import complete_attempts
-from records import make_run
-from specs import make_spec
-from stored import FIXED, QUALITY, collect, plan_of, store_run, write_attempt
 
 
 def test_rates_are_total_over_total_of_the_measured_windows(tmp_path):

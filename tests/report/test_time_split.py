@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from constructed import Grid, Truth, find_row, make_tables
+from helpers.constructed_studies import Grid, Truth, find_row, make_tables
 from howmanygpus.report.tables.run_phases import PHASES as RUN_PHASES
 from howmanygpus.report.tables.time_split import PHASES
 

@@ -8,6 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from helpers.records import make_run
+from helpers.specs import make_spec
+from helpers.stored_runs import plan_of
 from howmanygpus.measure.host.samples import COLUMNS
 from howmanygpus.report.figures import timelines as figure_of
 from howmanygpus.report.files import read_table, write_table
@@ -15,9 +18,6 @@ from howmanygpus.report.style import FRAMEWORKS, GREY, darken
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.timelines import NUM_BINS, tabulate
 from howmanygpus.report.timelines import unpack
-from records import make_run
-from specs import make_spec
-from stored import plan_of
 
 HZ = 10
 OLD_COLUMNS = COLUMNS[:7]

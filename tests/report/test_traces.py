@@ -8,6 +8,18 @@ import pandas as pd
 import pytest
 from matplotlib.patches import StepPatch
 
+from helpers.constructed_traces import (
+    STEP_S,
+    WAIT_S,
+    list_marks,
+    repeat,
+    write_chrome,
+    write_mxnet,
+    write_steps,
+    write_xspace,
+)
+from helpers.specs import make_spec
+from helpers.stored_runs import plan_of, store_run
 from howmanygpus.config.schema import study_defaults
 from howmanygpus.report.figures import describe_figure, list_figures
 from howmanygpus.report.figures import traces as figure_of_traces
@@ -17,9 +29,6 @@ from howmanygpus.report.tables import list_common, list_tables, trace_strips
 from howmanygpus.report.tables import traces as table_of_traces
 from howmanygpus.report.traces.activity import TraceError
 from howmanygpus.report.traces.reading import read_window
-from specs import make_spec
-from stored import plan_of, store_run
-from traced import STEP_S, WAIT_S, list_marks, repeat, write_chrome, write_mxnet, write_steps, write_xspace
 
 STEPS = 5
 """Steps of the constructed traces; the first one is the lead."""

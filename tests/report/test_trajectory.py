@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
+from helpers.specs import make_spec
+from helpers.stored_runs import FIXED
 from howmanygpus.report.outcomes import identify
 from howmanygpus.report.trajectory import add_differences, has_unexplained_losses, summarize_trajectories
-from specs import make_spec
-from stored import FIXED
 
 STEPS = (1, 10, 44)
 MEASURED_STEPS = (1, 6, 10)

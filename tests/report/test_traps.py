@@ -2,8 +2,8 @@
 
 import pytest
 
-from answered import make_facts
-from decided import answer, answer_all, around, find, get_doubts, priced, repeat
+from helpers.answers import make_facts
+from helpers.decisions import answer, answer_all, around, find, get_doubts, priced, repeat
 from howmanygpus.report.answer.texts import render_answer
 
 

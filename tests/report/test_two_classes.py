@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from figured import make_tables
+from helpers.fake_clock import Ticking, run_loop
+from helpers.figure_tables import make_tables
+from helpers.specs import make_spec
+from helpers.stored_runs import collect, plan_of, store_run
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.gate.cross_entropy import softmax_cross_entropy
 from howmanygpus.measure.loop.predictions import PredictionStore, merge_predictions, score
@@ -17,9 +20,6 @@ from howmanygpus.report.tables import class_auc, datasets
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
 from project import study
-from specs import make_spec
-from stored import collect, plan_of, store_run
-from ticking import Ticking, run_loop
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 NUM_TEST = 40

@@ -4,15 +4,15 @@ import json
 
 import pytest
 
+from helpers.published_networks import read_networks
+from helpers.records import make_run
+from helpers.specs import make_spec
+from helpers.stored_runs import plan_of
 from howmanygpus.measure.host.samples import COLUMNS
 from howmanygpus.report.tables.helpers.multiply_adds import count_multiply_adds
 from howmanygpus.report.tables.helpers.peak_rates import find_peak
 from howmanygpus.report.tables.utilisation import tabulate
 from howmanygpus.report.telemetry import read_telemetry
-from published_networks import read_networks
-from records import make_run
-from specs import make_spec
-from stored import plan_of
 
 A100 = "NVIDIA A100-SXM4-40GB"
 WINDOWS = [(100.0, 2.0), (110.0, 3.0)]

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from figured import GRIDS, QUALITY, make_tables, written
+from helpers.figure_tables import GRIDS, QUALITY, make_tables, written
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE

@@ -3,14 +3,14 @@
 import pandas as pd
 import pytest
 
+from helpers.specs import make_spec
+from helpers.stored_runs import FIXED
 from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.equivalence import pool
 from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables import variants as table_of_variants
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.runs import OUTCOME, PROVENANCE
-from specs import make_spec
-from stored import FIXED
 
 NO_EVALUATIONS = pd.DataFrame(columns=list(EVALUATIONS))
 

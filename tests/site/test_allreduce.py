@@ -5,8 +5,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from helpers.specs import make_spec
 from howmanygpus.measure import allreduce
-from specs import make_spec
 
 
 class Tensor:

@@ -9,13 +9,13 @@ import time
 
 import pytest
 
-from calling import work_without_calls
 from hanging import HANG_S
+from helpers.call_folders import work_without_calls
+from helpers.messages import says
 from howmanygpus.site.jobs import invocations
 from howmanygpus.site.jobs.attempts import DoneByAnotherError, create_attempt
 from howmanygpus.site.jobs.completing import OWNER, REPLACED
 from howmanygpus.site.slurm import Job
-from messages import says
 
 
 @pytest.fixture(autouse=True)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from helpers.messages import says
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.environments import build, existing, find
 from howmanygpus.site.environments.cache import check_cache
 from howmanygpus.site.environments.pins import NEWEST_PYTHONS, is_lock, list_pin_files, read_requirements
 from howmanygpus_tools.lock import MORE, UNHASHED
 from howmanygpus_tools.wheelhouse.wheelhouse import normalize
-from messages import says
 from project import ROOT
 
 NAMES = sorted({name for entry in FRAMEWORKS.values() for name in entry.list_environments()})

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hanging import HANG_S
+from helpers.folder_listings import noticing
 from howmanygpus.files import (
     atomic_folder,
     atomic_path,
@@ -18,7 +19,6 @@ from howmanygpus.files import (
     write_json_atomic,
     write_text_atomic,
 )
-from listing import noticing
 
 
 def names(folder: Path) -> list[str]:

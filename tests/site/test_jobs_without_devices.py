@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from helpers.fake_slurm import pretend
+from helpers.messages import list_texts
 from howmanygpus.invocation.cluster import find_misfits_without_devices
-from messages import list_texts
-from pretending import pretend
 
 SHOWN = {
     "partition": (

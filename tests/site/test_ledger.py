@@ -11,6 +11,10 @@ import pandas as pd
 import pytest
 
 from hanging import HANG_S
+from helpers.fake_slurm import pretend
+from helpers.records import JOB, make_attempt, make_run
+from helpers.specs import make_spec
+from helpers.stored_runs import plan_of
 from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.slurm import JOB as JOB_OF_LAUNCHER
@@ -20,11 +24,7 @@ from howmanygpus.site.jobs import ledger
 from howmanygpus.site.jobs.invocations import read_start_ticks
 from howmanygpus.site.jobs.ledger import complete_and_list_jobs, recorded, start_record
 from howmanygpus.site.slurm import SlurmError
-from pretending import pretend
 from project import ROOT
-from records import JOB, make_attempt, make_run
-from specs import make_spec
-from stored import plan_of
 
 SIZE = {"device": "cpu", "num_gpus": 2, "num_nodes": 1}
 BILLING = {"cpu": {"devices_per_node": 4, "billed": "device", "price_per_hour": 3.0, "currency": "EUR"}}

@@ -5,10 +5,10 @@ import math
 import pytest
 import yaml
 
+from helpers.messages import list_texts, says
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.site.machine import Device, Machine, read_machine, resolve_machine_file
 from howmanygpus.study.plan import Plan
-from messages import list_texts, says
 from project import study
 
 

@@ -8,6 +8,8 @@ from math import inf
 import pytest
 import yaml
 
+from helpers.fake_slurm import pretend, show
+from helpers.messages import list_texts
 from howmanygpus.invocation.cluster import find_closures, find_misfits
 from howmanygpus.paths import JOB_LOGS
 from howmanygpus.site import retrying
@@ -15,8 +17,6 @@ from howmanygpus.site.machine import read_machine
 from howmanygpus.site.offer import Node, PartitionError, ask_for_offer, count_devices
 from howmanygpus.site.retrying import STARTED, Growth, compute_growth, compute_growth_of_job
 from howmanygpus.study.plan import Plan
-from messages import list_texts
-from pretending import pretend, show
 from project import study
 
 PARTITIONS = """\

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from helpers.fake_slurm import pretend
+from helpers.messages import says
 from howmanygpus.measure.host.slurm import JOB
 from howmanygpus.report.pages.node_checks import tabulate as tabulate_probes
 from howmanygpus.report.tables.allreduce import compute_bus_bandwidth, tabulate
 from howmanygpus.site.node_check import find_refusal, inspect_node, judge
-from messages import says
-from pretending import pretend
 from project import ROOT
 
 EXPECTED = {

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
+from helpers.messages import says
+from helpers.records import HOST, make_run
+from helpers.specs import make_spec
 from howmanygpus.site.jobs import invocations
-from messages import says
 from project import ROOT
-from records import HOST, make_run
-from specs import make_spec
 
 SCRIPT = [sys.executable, str(ROOT / "workflow" / "scripts" / "retry_runs.py")]
 

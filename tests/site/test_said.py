@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from hanging import HANG_S
+from helpers.messages import says
 from howmanygpus.base.stderr_log import tee_stderr
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.site.jobs.completing import TERMINATED
 from howmanygpus.site.jobs.endings import explain_crashes, read_crash
-from messages import says
 from project import ROOT
 
 CLOSED = "[/build/gloo/transport/tcp/pair.cc:598] Connection closed by peer [127.0.0.1]:58788"

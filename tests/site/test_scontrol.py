@@ -2,9 +2,9 @@
 
 import pytest
 
+from helpers.fake_slurm import pretend
+from helpers.slurm_lines import NODES, PARTITION
 from howmanygpus.site.offer import ask_for_offer
-from pretending import pretend
-from recorded_slurm import NODES, PARTITION
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from helpers.fake_slurm import AWAY, FORGOTTEN, pretend
+from helpers.folder_listings import noticing
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.site.jobs import completing
 from howmanygpus.site.jobs.completing import OlderResultsError, Owner, complete_attempts, refuse_older_results
 from howmanygpus.site.jobs.invocations import identify_folder, read_start_ticks
 from howmanygpus.site.jobs.ledger import describe_job
 from howmanygpus.site.slurm import Job
-from listing import noticing
-from pretending import AWAY, FORGOTTEN, pretend
 
 RUN = Path("study", "framework", "base", "cell")
 

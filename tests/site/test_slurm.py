@@ -10,7 +10,9 @@ import yaml
 from snakemake_executor_plugin_slurm.utils import set_gres_string
 from snakemake_interface_common.exceptions import WorkflowError
 
-from calling import work_without_calls
+from helpers.call_folders import work_without_calls
+from helpers.messages import says
+from helpers.specs import make_spec
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.config.files import read_yaml
 from howmanygpus.measure.host.placement import Placement
@@ -25,9 +27,7 @@ from howmanygpus.site.requests import JobSize, job_resources, list_resources, pl
 from howmanygpus.site.retrying import Growth
 from howmanygpus.site.slurm import Job
 from howmanygpus.study.plan import Plan
-from messages import says
 from project import ROOT, study
-from specs import make_spec
 
 A100 = {
     **{"devices_per_node": 4, "max_nodes": 4, "cores_per_device": 8, "memory_per_device_mb": 1000},

@@ -6,11 +6,11 @@ from functools import partial
 import psutil
 import pytest
 
-from ending import kill_those_left
 from hanging import HANG_S
+from helpers.fake_slurm import AWAY, FORGOTTEN, pretend, show
+from helpers.processes import kill_those_left
 from howmanygpus.site import slurm
 from howmanygpus.site.slurm import SlurmError
-from pretending import AWAY, FORGOTTEN, pretend, show
 
 LATIN = "Pr\u00fcfung".encode("latin-1")
 TEN = 1_792_490_400.0

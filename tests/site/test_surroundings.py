@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from helpers.shell_variables import RUBBISH, TOKENS
+from helpers.specs import make_spec
 from howmanygpus.base.environment import (
     KEEP,
     LEFT_OUT,
@@ -15,8 +17,6 @@ from howmanygpus.base.environment import (
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.launch.environment import build_environment
 from howmanygpus.measure.program.spec import ProgramSpec
-from shells import RUBBISH, TOKENS
-from specs import make_spec
 
 NEEDED = {
     **{"PATH": "/opt/site/bin:/bin", "HOME": "/home/me", "LANG": "C.UTF-8", "LD_LIBRARY_PATH": "/opt/site/lib"},

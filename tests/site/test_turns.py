@@ -13,7 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from calling import work_without_calls
+from helpers.call_folders import work_without_calls
+from helpers.messages import says
+from helpers.specs import make_spec
+from helpers.stored_runs import plan_of
 from howmanygpus.base import machine_lock
 from howmanygpus.base.machine_lock import HELD, take_turn
 from howmanygpus.base.messages import VARIABLE
@@ -24,10 +27,7 @@ from howmanygpus.report.tables.jobs import count_hours, tabulate
 from howmanygpus.site.jobs import ledger
 from howmanygpus.site.jobs.invocations import print_job_messages
 from howmanygpus.site.jobs.ledger import complete_and_list_jobs, recorded, share_by_seconds
-from messages import says
 from project import ROOT
-from specs import make_spec
-from stored import plan_of
 
 SIZE = {"device": "cpu", "num_gpus": 2, "num_nodes": 1}
 BILLING = {"devices_per_node": 4, "billed": "device", "price_per_hour": 3.0, "currency": "EUR"}

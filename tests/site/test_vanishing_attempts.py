@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calling import work_without_calls
+from helpers.call_folders import work_without_calls
 from howmanygpus.invocation import attempts
 from howmanygpus.report import outcomes
 from howmanygpus.site import retrying

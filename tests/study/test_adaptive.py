@@ -4,9 +4,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from helpers.messages import says
 from howmanygpus.study.adaptive.configurations import AdaptiveRules, Configuration, Decision, KnownRuns, RunResult
 from howmanygpus.study.adaptive.deciding import decide
-from messages import says
 
 COUNTS = (1, 2, 4, 8, 16)
 

@@ -8,6 +8,9 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from helpers.messages import list_texts, says
+from helpers.specs import make_spec
+from helpers.stored_runs import store_run, write_attempt
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.files import write_json_atomic
 from howmanygpus.invocation.deciding import (
@@ -23,10 +26,7 @@ from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.durations import RecordedRuns
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run
-from messages import list_texts, says
 from project import ROOT, study
-from specs import make_spec
-from stored import store_run, write_attempt
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 

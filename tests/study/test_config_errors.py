@@ -12,11 +12,11 @@ import math
 
 import pytest
 
+from helpers.messages import list_texts
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.config.files import read_yaml
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
-from messages import list_texts
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

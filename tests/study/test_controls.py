@@ -4,13 +4,13 @@ from collections import Counter
 
 import pytest
 
+from helpers.messages import says
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.invocation.rules.products import list_gradient_allreduces
 from howmanygpus.report.outcomes import list_changes
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.largest.search import read_found
 from howmanygpus.study.plan import Plan
-from messages import says
 from project import study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1), "gpu": Device(4, 1, kind="cuda", max_nodes=4)})

@@ -6,11 +6,11 @@ import re
 import pytest
 import yaml
 
+from helpers.messages import list_texts
 from howmanygpus.prepare.listing import read_task_once
 from howmanygpus.prepare.sources import image_csv
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
-from messages import list_texts
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

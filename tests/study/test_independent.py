@@ -2,13 +2,13 @@
 
 import pytest
 
+from helpers.messages import says
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.measure.spec import INDEPENDENT
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.invalidation.code import collect_training_code
 from howmanygpus.study.plan import Plan
-from messages import says
 from project import study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from helpers.messages import says
+from helpers.specs import make_data, make_spec
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.gate.cross_entropy import sigmoid_cross_entropy
 from howmanygpus.gate.task import draw_data
@@ -16,9 +18,7 @@ from howmanygpus.prepare.arrays import prepare_random
 from howmanygpus.prepare.listing import read_task_once
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
-from messages import says
 from project import study
-from specs import make_data, make_spec
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 AUC = {"quality": {"metric": "macro_auc", "thresholds": [0.8]}}

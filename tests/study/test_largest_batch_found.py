@@ -7,6 +7,7 @@ import sys
 import matplotlib.pyplot as plt
 import pandas as pd
 
+from helpers.searches import CPU, found, make_plan
 from howmanygpus.files import write_json_atomic
 from howmanygpus.invocation.deciding import (
     WAITS,
@@ -28,7 +29,6 @@ from howmanygpus.site.retrying import STARTED
 from howmanygpus.study.largest.search import read_found
 from howmanygpus.study.plan import Plan
 from project import ROOT, study
-from searched import CPU, found, make_plan
 
 
 def test_a_plan_that_waits_asks_for_no_run_of_its_study():

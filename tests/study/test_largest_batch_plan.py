@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from helpers.messages import says
+from helpers.searches import CPU, found, make_plan, sizes
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.invocation.rules.largest import LargestRules
 from howmanygpus.measure.spec import RunSpec
@@ -15,9 +17,7 @@ from howmanygpus.site.requests import job_resources
 from howmanygpus.site.retrying import Growth
 from howmanygpus.study.largest.search import CONFIRMING_STEPS, STEPS, complete_try
 from howmanygpus.study.plan import Plan
-from messages import says
 from project import ROOT, study
-from searched import CPU, found, make_plan, sizes
 
 TORCH = ("pytorch_ddp", "base", "fp32", "cpu")
 JAX = ("jax_sharding", "base", "fp32", "cpu")

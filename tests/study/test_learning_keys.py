@@ -6,13 +6,13 @@ import pandas as pd
 import pytest
 import yaml
 
-from described import describe
+from helpers.first_page import describe
+from helpers.messages import list_texts
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.report.rows import describe_own_rates, name_own_rates
 from howmanygpus.report.words import write_configuration
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
-from messages import list_texts
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

@@ -2,10 +2,10 @@
 
 import pytest
 
+from helpers.messages import list_texts
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
-from messages import list_texts
 from project import study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

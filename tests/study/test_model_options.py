@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from answered import write_answer
+from helpers.answers import write_answer
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.gate.task import draw_task_weights
 from howmanygpus.measure.models.networks import lay_out

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from helpers.wrong_models import CPU, enter_folder
 from howmanygpus.invocation.rules.training import TrainingRules
 from howmanygpus.measure.models.own import add_folder
 from howmanygpus.registry import FRAMEWORKS
@@ -13,7 +14,6 @@ from howmanygpus.study.invalidation.code import LIBRARY, collect_training_code, 
 from howmanygpus.study.invalidation.syntax import read_code
 from howmanygpus.study.plan import Plan
 from project import ROOT, study
-from refusing import CPU, enter_folder
 
 EXAMPLE = ROOT / "examples" / "model_folder" / "silu_net"
 ALL = ["pytorch_ddp", "keras_mirrored", "jax_sharding"]

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from described import describe
+from helpers.first_page import describe
+from helpers.messages import list_texts, says
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.invocation.rules.cluster import ClusterRules
 from howmanygpus.invocation.rules.products import ProductRules
@@ -18,7 +19,6 @@ from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run, complete_spec
 from howmanygpus.study.study import Study
-from messages import list_texts, says
 from project import ROOT, study
 
 OPTIONS = {

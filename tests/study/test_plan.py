@@ -9,6 +9,8 @@ import re
 import pytest
 import yaml
 
+from helpers.messages import list_texts, says
+from helpers.specs import OPTIMIZER
 from howmanygpus.config.files import read_yaml
 from howmanygpus.config.findings import Severity
 from howmanygpus.config.schema import fill_defaults, read_schema
@@ -19,9 +21,7 @@ from howmanygpus.site.machine import Device, Machine, read_machine
 from howmanygpus.study.grid import MAX_RUNS
 from howmanygpus.study.loaders import NATIVE_LOADERS
 from howmanygpus.study.plan import Plan
-from messages import list_texts, says
 from project import ROOT, study
-from specs import OPTIMIZER
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 GPU = Machine("machine.yaml", {"cpu": Device(8, 1), "cuda": Device(4, 6)})

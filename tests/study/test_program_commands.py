@@ -5,10 +5,10 @@ import os
 
 import pytest
 
+from helpers.messages import list_texts
+from helpers.wrong_models import CPU
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.study.plan import Plan
-from messages import list_texts
-from refusing import CPU
 
 
 @pytest.fixture

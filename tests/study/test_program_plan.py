@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from helpers.messages import list_texts, says
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.measure.program.reports import NUMBER_FORM
 from howmanygpus.measure.program.spec import ProgramSpec
@@ -18,7 +19,6 @@ from howmanygpus.study.plan import Plan
 from howmanygpus.study.program.checks import warn_about_launcher, warn_about_numbers, warn_about_ranks
 from howmanygpus.study.program.study import complete_program_spec
 from howmanygpus.study.runs import Run
-from messages import list_texts, says
 from project import ROOT
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

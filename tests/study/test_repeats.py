@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from helpers.messages import says
 from howmanygpus.report.intervals import median_interval
 from howmanygpus.study.adaptive.configurations import AdaptiveRules, Configuration, Decision, KnownRuns, RunResult
 from howmanygpus.study.adaptive.deciding import decide
-from messages import says
 
 LIMIT = 9
 STEADY = [100.0, 101.0, 99.0, *[100.0] * 20]

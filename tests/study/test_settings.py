@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
+from helpers.specs import make_spec
 from howmanygpus.config.schema import read_schema, study_defaults
 from howmanygpus.report.trajectory import select_work
 from howmanygpus.settings import OPTIMIZER, SETTINGS, TRAINING_KEYS, list_defaults
 from howmanygpus.study.largest.search import select_settings
 from howmanygpus.study.runs import HOW, check_fields
 from project import ROOT
-from specs import make_spec
 
 FORGETFUL = """
 from howmanygpus.settings import {table}

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from safetensors.numpy import save_file
 
+from helpers.messages import list_texts
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.measure.models.initialization import draw_weights
 from howmanygpus.measure.models.networks import list_draws
@@ -16,7 +17,6 @@ from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.checks.initial_weights import list_shapes
 from howmanygpus.study.networks import list_pretrained, read_published
 from howmanygpus.study.plan import Plan
-from messages import list_texts
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

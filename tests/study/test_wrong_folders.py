@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
+from helpers.wrong_models import LETTERS, UNNAMED, enter_folder, refuse_model
 from project import ROOT
-from refusing import LETTERS, UNNAMED, enter_folder, refuse_model
 
 OF_FOLDER = "write def build(image_shape, num_classes, context, width)"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from refusing import LETTERS, UNNAMED, enter_folder, refuse_model
+from helpers.wrong_models import LETTERS, UNNAMED, enter_folder, refuse_model
 
 TORCH = "import torch\ndef build(image_shape, num_classes, width=8):\n    return None\n"
 FLAX = "from flax import nnx\ndef build(image_shape, num_classes, *, rngs):\n    return None\n"

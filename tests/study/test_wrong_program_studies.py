@@ -2,9 +2,9 @@
 
 import pytest
 
+from helpers.wrong_models import CPU
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.study.plan import Plan
-from refusing import CPU
 
 STUDIES: list[tuple[dict, str]] = [
     (

@@ -11,6 +11,10 @@ import pytest
 import yaml
 from snakemake.utils import update_config
 
+from helpers.messages import says
+from helpers.records import make_run
+from helpers.specs import make_spec
+from helpers.stored_runs import FIXED
 from howmanygpus.measure.host.samples import COLUMNS
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.environments.pins import read_requirements
@@ -21,11 +25,7 @@ from howmanygpus_tools.check_gpu.findings import summarize_samples
 from howmanygpus_tools.check_gpu.page import render_page
 from howmanygpus_tools.check_gpu.steps import BATCHES, RATES, add_size, choose_one_per_family, describe_changes
 from howmanygpus_tools.wheelhouse.wheelhouse import normalize
-from messages import says
 from project import ROOT
-from records import make_run
-from specs import make_spec
-from stored import FIXED
 
 CONFIG = ROOT / "config" / "check_gpu.yaml"
 MODULES = {"scikit-learn": "sklearn", "pillow": "PIL", "opencv-python-headless": "cv2", "kornia-rs": "kornia_rs"}

@@ -9,6 +9,8 @@ import pytest
 import yaml
 from snakemake.utils import update_config
 
+from helpers.records import make_run
+from helpers.specs import make_spec
 from howmanygpus.files import sha256_of_file
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
@@ -16,8 +18,6 @@ from howmanygpus_tools.check_gpu.findings import COMPLETES_STEPS, describe_wait,
 from howmanygpus_tools.check_gpu.steps import describe_changes, list_wait_runs
 from howmanygpus_tools.check_gpu.waits import LIBRARY, RunWithoutWait
 from project import ROOT
-from records import make_run
-from specs import make_spec
 
 GPU = Machine("machine.yaml", {"cpu": Device(8, 1), "cuda": Device(1, 8, "cuda", 1, "9.0")})
 FOUND = ["pytorch_ddp", "pytorch_dp", "jax_sharding"]

@@ -7,7 +7,11 @@ import sys
 import numpy as np
 import pytest
 
-from answered import make_runs
+from helpers.answers import make_runs
+from helpers.messages import says
+from helpers.scattered_results import make, make_study
+from helpers.specs import make_spec
+from helpers.stored_runs import plan_of
 from howmanygpus.report.places import find_places
 from howmanygpus.report.result import make_result
 from howmanygpus.report.settings_of_runs import describe_settings
@@ -15,11 +19,7 @@ from howmanygpus_tools.compare.comparison import BETWEEN, BETWEEN_PER_SCATTER, c
 from howmanygpus_tools.compare.figure import draw_ratios
 from howmanygpus_tools.compare.result_files import ResultError, compare_named, read_result, rename_framework
 from howmanygpus_tools.compare.text import render_comparison
-from messages import says
 from project import ROOT
-from resulting import make, make_study
-from specs import make_spec
-from stored import plan_of
 
 SEEDS = range(500)
 

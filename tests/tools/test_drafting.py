@@ -7,6 +7,9 @@ import sys
 import pytest
 import yaml
 
+from helpers.fake_slurm import AWAY, pretend, show
+from helpers.messages import says
+from helpers.slurm_lines import ACCOUNTING, NODES, PARTITION, show_configuration
 from howmanygpus.invocation.cluster import find_misfits
 from howmanygpus.site.machine import read_machine
 from howmanygpus.study.plan import Plan
@@ -17,10 +20,7 @@ from howmanygpus_tools.draft_machine.drafting import (
     list_statements,
     name_device,
 )
-from messages import says
-from pretending import AWAY, pretend, show
 from project import ROOT, study
-from recorded_slurm import ACCOUNTING, NODES, PARTITION, show_configuration
 
 OPEN = "AllowGroups=ALL AllowAccounts=ALL Default=NO MaxNodes=UNLIMITED State=UP RootOnly=NO"
 GPU = f"PartitionName=gpu {OPEN} MaxTime=1-00:00:00 MaxMemPerNode=UNLIMITED"

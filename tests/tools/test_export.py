@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from environments import read_python
+from helpers.specs import make_spec
+from helpers.stored_runs import collect, plan_of, store_run
 from howmanygpus.report.tables import epochs
 from howmanygpus_tools.export import TOOLS
 from howmanygpus_tools.export.records import average_samples, make_records
 from project import ROOT
-from specs import make_spec
-from stored import collect, plan_of, store_run
 
 READ = {
     "tensorboard": """

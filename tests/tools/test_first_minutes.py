@@ -13,12 +13,12 @@ import pytest
 import yaml
 
 from hanging import HANG_S
+from helpers.records import make_run
+from helpers.specs import make_spec
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
 from howmanygpus_tools import references
 from project import ROOT
-from records import make_run
-from specs import make_spec
 
 DRIVER = ROOT / "benchmarks" / "gpu" / "first_minutes.py"
 HERE = Machine("machine.yaml", {"cpu": Device(8, 1), "cuda": Device(1, 8, "cuda", 1, "9.0")})

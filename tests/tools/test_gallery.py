@@ -7,13 +7,13 @@ import sys
 import pytest
 import yaml
 
+from helpers.messages import says
+from helpers.scattered_results import make
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.report.places import find_places, hide_hosts, hide_places
 from howmanygpus_tools.gallery.gallery import FILES, pair_entries, read_gallery
 from howmanygpus_tools.gallery.page import group_by_study, render_gallery
-from messages import says
 from project import ROOT
-from resulting import make
 
 ABOUT = {
     "machine": "two cores of an AMD EPYC",

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ending import kill_those_left
 from hanging import HANG_S
+from helpers.processes import kill_those_left
 from howmanygpus.measure.launch.launch import LOCK_FOLDER
 from project import ROOT, RUNS, study
 from slurm.cluster import wait_for

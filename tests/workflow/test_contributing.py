@@ -13,12 +13,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import yaml
 
+from helpers.messages import says
 from howmanygpus.prepare.sources import list_sources
-from messages import says
 from project import FAKES, ROOT, Project, study
 
 PACKAGE = "workflow/lib/howmanygpus"
@@ -152,8 +153,9 @@ def resolve(path: str) -> str:
 
 
 def add_toys(project: Project) -> None:
-    (project.folder / "tests").mkdir()
-    shutil.copy2(ROOT / "tests" / "specs.py", project.folder / "tests" / "specs.py")
+    specs = Path("tests", "helpers", "specs.py")
+    (project.folder / specs.parent).mkdir(parents=True)
+    shutil.copy2(ROOT / specs, project.folder / specs)
     shutil.copytree(ROOT / "docs", project.folder / "docs")
     for files in EXTENSIONS.values():
         for path, action in files.items():
@@ -230,7 +232,7 @@ def test_a_framework_a_model_and_a_data_set_are_trained(extended):
 def test_a_key_reaches_the_run_and_the_tests(extended):
     settings = [read_run(extended, variant)["spec"]["toy_setting"] for variant in ("base", "own")]
     assert settings == [0, 3]
-    assert call_python(extended, "-c", "import specs; print(specs.make_spec().toy_setting)") == "0\n"
+    assert call_python(extended, "-c", "from helpers import specs; print(specs.make_spec().toy_setting)") == "0\n"
 
 
 def test_a_loader_feeds_the_runs_that_ask_for_it(extended):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from messages import says
+from helpers.messages import says
 from project import ODD_FOLDER, RUNS, study
 
 LMOD = Path("/etc/profile.d/lmod.sh")

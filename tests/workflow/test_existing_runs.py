@@ -5,11 +5,11 @@ import json
 
 import pytest
 
+from helpers.messages import says
+from helpers.records import make_attempt
+from helpers.specs import make_spec
 from howmanygpus.files import find_files
-from messages import says
 from project import Project, study
-from records import make_attempt
-from specs import make_spec
 
 SLEEPING, DOZING = (f"small/{name}/base/arrays_fp32_cpu_gpus1_batch64_repeat1" for name in ("sleeping", "dozing"))
 SMALL = {"frameworks": ["sleeping"], "num_gpus": [1]}

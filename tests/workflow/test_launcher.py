@@ -11,12 +11,12 @@ import psutil
 import pytest
 
 from hanging import HANG_S
+from helpers.specs import make_spec
 from howmanygpus.measure.around.schema import read_record
 from howmanygpus.report.telemetry import read_telemetry
 from howmanygpus.site.jobs.completing import complete_attempts
 from measure.launching import write_inputs
 from project import Project
-from specs import make_spec
 
 
 class Attempt:

@@ -9,11 +9,11 @@ import tarfile
 import pytest
 import yaml
 
+from helpers.http_server import Server
 from howmanygpus.prepare.sources import cifar10
 from howmanygpus.site.environments.pins import hash_requirements, list_pin_files
 from pictures import encode, smooth, write_tree
 from project import LISTED, Project, study
-from servers import Server
 
 COUNTS = {"train/cat": 6, "train/dog": 6, "test/cat": 3, "test/dog": 3}
 

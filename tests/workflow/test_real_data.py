@@ -10,11 +10,11 @@ from dataclasses import asdict
 import pytest
 import yaml
 
-from cifar import write_real
+from helpers.cifar import write_real
+from helpers.http_server import Server
 from howmanygpus.prepare.sources import cifar10
 from pictures import SHARED_DATA
 from project import TABLES, Project, study
-from servers import Server
 
 INPUTS = {"pytorch_ddp": ["arrays"], "mxnet_gluon": ["png", "jpeg"]}
 """The inputs of each framework."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from browsing import needs_chromium, open_page
+from helpers.browser import needs_chromium, open_page
 from howmanygpus.report.categories import CATEGORIES, number_category
 from howmanygpus.report.figures import list_figures
 from project import ROOT, RUNS, study

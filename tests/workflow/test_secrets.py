@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from helpers.shell_variables import PLANTED, TOKENS
 from project import RUNS, Project, study
-from shells import PLANTED, TOKENS
 
 LEAVES = ("results", ".snakemake")
 STEP = 'echo "{{\\"step\\": 1}}" >> $HOWMANYGPUS_REPORT'

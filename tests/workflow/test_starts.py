@@ -12,8 +12,8 @@ import pytest
 import yaml
 from safetensors.numpy import load_file, save_file
 
+from helpers.http_server import Server
 from project import ROOT, RUNS, Project, study
-from servers import Server
 
 PHOTOS = {"source": "patterns", "options": {"image_shape": [8, 8, 3], "num_classes": 3, "num_train": 64, "num_test": 8}}
 RUN = "s/sleeping/{}/arrays_fp32_cpu_gpus1_batch16_repeat1"

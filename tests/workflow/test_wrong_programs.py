@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from hanging import HANG_S
+from helpers.messages import says
 from howmanygpus.measure.around.schema import read_record
 from howmanygpus.site.jobs.completing import complete_attempts
 from howmanygpus.study.program.study import complete_program_spec
 from howmanygpus.study.runs import Run
-from messages import says
 from project import ROOT
 
 EXAMPLE = 'write one object a line, such as {"step": 10, "samples": 640}'

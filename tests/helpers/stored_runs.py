@@ -4,12 +4,12 @@ import json
 
 import numpy as np
 
+from helpers.records import make_attempt, make_run
+from helpers.specs import make_spec
 from howmanygpus.report.tables import datasets, losses
 from howmanygpus.report.tables import evaluations as evaluations_table
 from howmanygpus.report.tables import runs as runs_table_of
 from howmanygpus.study.runs import HOW
-from records import make_attempt, make_run
-from specs import make_spec
 
 QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9], "margin": 0.01}
 FIXED = {"config": {"num_nodes": None, "optimizer": {"by_framework": {}}, "variants": {}}, "how": HOW}

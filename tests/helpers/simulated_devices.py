@@ -9,11 +9,11 @@ import threading
 
 import numpy as np
 
+from helpers.fake_clock import Ticking
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.host.processes import Suspensions
 from howmanygpus.measure.loop.loop import TrainingLoop
 from howmanygpus.measure.loop.train import find_doubts
-from specs import make_data, make_spec
-from ticking import Ticking
 
 STEPS = 30
 

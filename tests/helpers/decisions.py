@@ -2,7 +2,7 @@
 
 import json
 
-from answered import make_runs
+from helpers.answers import make_runs
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.answer.texts import HEIGHT, WIDTH, render_screen
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy

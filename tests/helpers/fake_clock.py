@@ -5,10 +5,10 @@ import threading
 
 import numpy as np
 
+from helpers.specs import make_data, make_spec
 from howmanygpus.measure.loop.backend import StepwiseBackend
 from howmanygpus.measure.loop.loop import TrainingLoop
 from howmanygpus.measure.records import EventLog
-from specs import make_data, make_spec
 
 
 class Ticking(StepwiseBackend):

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from helpers.records import make_attempt, make_run
+from helpers.specs import make_spec
+from helpers.stored_runs import QUALITY
 from howmanygpus.measure.host.samples import COLUMNS as SAMPLES
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.tables import describe_table, load_table
 from howmanygpus.study.runs import HOW
-from records import make_attempt, make_run
-from specs import make_spec
-from stored import QUALITY
 
 PROTOCOLS = {"first_epoch_inside": False, "eval_other_images": {}, "eval_batch_statistics": [], "own_augmentation": {}}
 STEPS = 40

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from answered import make_runs
+from helpers.answers import make_runs
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.result import make_result
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy

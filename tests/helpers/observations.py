@@ -33,7 +33,7 @@ CODE = {
         "registry.py",
         "study/loaders.py",
     ),
-    TESTS: ("*.py", "measure/**/*.py"),
+    TESTS: ("helpers/*.py", "measure/**/*.py"),
     EXAMPLES: ("**/*.py",),
 }
 """Code that can change what a program of tests/measure/ does."""

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from helpers.sample_data import needs
 from howmanygpus.prepare.sources import cifar10
 from pictures import SHARED_DATA
-from samples import needs
 
 NAMES = [name for names in cifar10.BATCHES.values() for name in names]
 PYTHON_VERSION = SHARED_DATA / "cifar10" / "cifar-10-batches-py"

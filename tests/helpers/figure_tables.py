@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from helpers.specs import make_spec
+from helpers.stored_runs import FIXED
 from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.outcomes import identify
@@ -30,8 +32,6 @@ from howmanygpus.report.tables.timelines import COLUMNS as TIMELINES
 from howmanygpus.report.tables.trace_strips import COLUMNS as STRIPS
 from howmanygpus.report.tables.traces import COLUMNS as TRACES
 from howmanygpus.report.tables.variants import compute_variants
-from specs import make_spec
-from stored import FIXED
 
 ALLREDUCES = [
     {

@@ -4,6 +4,8 @@ import json
 
 import pandas as pd
 
+from helpers.specs import make_spec
+from helpers.stored_runs import FIXED
 from howmanygpus.report.answer.details import describe
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.answer.texts import render_answer
@@ -19,8 +21,6 @@ from howmanygpus.report.tables.protocols import COLUMNS as PROTOCOLS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from specs import make_spec
-from stored import FIXED
 
 DIGITS = {"study": "s", "dataset": "digits", "input": "arrays", "num_train": 1437, "num_test": 360}
 DIGITS |= {"height": 8, "width": 8, "channels": 1, "num_classes": 10, "quality_of_guess": 0.1}
