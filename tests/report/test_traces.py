@@ -66,7 +66,7 @@ def test_operators_of_all_threads_make_a_cpu_busy(tmp_path):
 
 def test_the_ends_of_steps_are_on_the_clock_of_the_loop(tmp_path, monkeypatch):
     """A trace's clock that counts from 1970 resolves 0.2 us, which is no error of the loop's times."""
-    monkeypatch.setattr("traced.SHIFT_S", 1764365454.123457)
+    monkeypatch.setattr("helpers.constructed_traces.SHIFT_S", 1764365454.123457)
     steps = write_steps(tmp_path, STEPS)
     window = read_window(tmp_path, write_chrome(tmp_path, steps, in_every_step({"cpu_op": ON_CPU})), "cpu")
     assert window.ends_s.tolist() == [step["finished_s"] - steps[0]["finished_s"] for step in steps[1:]]

@@ -118,7 +118,11 @@ _TABLES: dict[str, Any] = {"table": write_table, "markdown_table": write_markdow
 
 
 def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: max(1, longest - 3)]}..."
+    """Cut the middle of a name, since rows differ at its ends: in the framework, or in the input and precision."""
+    if len(text) <= longest:
+        return text
+    begin, end = divmod(max(2, longest - 3), 2)
+    return f"{text[: begin + end]}...{text[-begin:]}"
 
 
 def _choose_rows(counts: list[dict[str, Any]], num_rows: int) -> list[dict[str, Any]]:
