@@ -1,6 +1,8 @@
 """Test what a probe reports about a node, and how the numbers of the preflight are computed."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -131,6 +133,14 @@ exec "$@"
 """A program in place of srun, which starts the command that follows its options."""
 
 
+INSPECT = """import json, sys
+from pathlib import Path
+from howmanygpus.site.node_check import inspect_node
+
+print(json.dumps(inspect_node(json.loads(sys.argv[1]), Path(sys.argv[2]))))
+"""
+
+
 @pytest.mark.parametrize(
     ("prolog", "found"),
     [
@@ -145,7 +155,10 @@ def test_the_probe_starts_a_step_as_a_run_does(tmp_path, monkeypatch, prolog, fo
     monkeypatch.delenv("KMP_BLOCKTIME", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "workflow" / "lib"))
     monkeypatch.setenv(JOB, json.dumps({"record": {"id": "7"}, "nodes": ["n1"]}))
-    step = inspect_node(EXPECTED | {"kind": "cpu", "bind_cores": False}, tmp_path)["step"]
+    # Like a run, a step ends all processes below its own, among which are those of other tests here.
+    expected = json.dumps(EXPECTED | {"kind": "cpu", "bind_cores": False})
+    command = [sys.executable, "-c", INSPECT, expected, str(tmp_path)]
+    step = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["step"]
     if isinstance(found, str):
         assert says(step["problem"], found)
     else:
