@@ -13,7 +13,7 @@ import pytest
 from howmanygpus.measure.models.initialization import draw_weights
 from howmanygpus.measure.models.networks import list_draws
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.study.invalidation.code import LIBRARY, UNMEASURED, collect_training_code, module_file
+from howmanygpus.study.invalidation.code import LIBRARY, collect_training_code, list_unmeasured
 from howmanygpus.study.invalidation.syntax import read_code
 from measure.asked import (
     AHEAD,
@@ -198,7 +198,7 @@ def test_all_code_that_ran_is_an_input_of_the_run(run, framework, num_gpus, monk
     frameworks, entry = f"{LIBRARY}/howmanygpus/measure/frameworks", FRAMEWORKS[framework]
     assert f"{frameworks}/{entry.family}/{entry.strategy}.py" in executed
     assert f"{frameworks}/{entry.family}/layers/conv.py" in executed
-    unmeasured = {str(module_file(name)) for name in UNMEASURED}
+    unmeasured = set(map(str, list_unmeasured()))
     empty = {path for path in executed if read_code(Path(path)).is_empty}
     assert executed - empty - unmeasured <= set(collect_training_code(framework, "small_cnn"))
 

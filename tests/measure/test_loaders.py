@@ -19,7 +19,7 @@ from howmanygpus.measure.input.batches import TrainingBatches
 from howmanygpus.measure.input.prepared import open_data
 from howmanygpus.measure.spec import RunSpec
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.study.invalidation.code import LIBRARY, UNMEASURED, collect_training_code, module_file
+from howmanygpus.study.invalidation.code import LIBRARY, collect_training_code, list_unmeasured
 from howmanygpus.study.invalidation.syntax import read_code
 from howmanygpus.study.loaders import DALI, NATIVE, NATIVE_LOADERS
 from measure.launching import write_data
@@ -169,7 +169,7 @@ def test_a_run_trains_alike_with_native_and_shared_loader(train_once, monkeypatc
     assert np.allclose(native.predictions["loss"], with_the_shared_one.predictions["loss"], rtol=1e-3, atol=1e-4)
     executed = {f"{LIBRARY}/{path}" for path in native.record["code"]}
     assert f"{LIBRARY}/howmanygpus/measure/frameworks/{loader.replace('.', '/')}.py" in executed
-    unmeasured = {str(module_file(name)) for name in UNMEASURED}
+    unmeasured = set(map(str, list_unmeasured()))
     empty = {path for path in executed if read_code(Path(path)).is_empty}
     named = DALI if loader == FRAMEWORKS[framework].dali_loader else NATIVE
     assert executed - empty - unmeasured <= set(collect_training_code(framework, "small_cnn", named))

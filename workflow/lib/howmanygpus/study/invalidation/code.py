@@ -199,8 +199,13 @@ def find_measured_code(*modules: str, more: Iterable[Path | None] = ()) -> list[
 
     more: further files to start from.
     """
-    around = (path for folder in UNMEASURED for path in (LIBRARY / PACKAGE / folder.replace(".", "/")).rglob("*.py"))
-    return collect_code(*map(module_file, modules), *more, without=around)
+    return collect_code(*map(module_file, modules), *more, without=list_unmeasured())
+
+
+def list_unmeasured() -> list[Path]:
+    """Return the files of UNMEASURED."""
+    folders = (LIBRARY / PACKAGE / folder.replace(".", "/") for folder in UNMEASURED)
+    return [path for folder in folders for path in folder.rglob("*.py")]
 
 
 def collect_code(*starts: Path | None, without: Iterable[Path | None] = ()) -> list[str]:
