@@ -1,64 +1,13 @@
 """Builds networks of the Chainer family."""
 
-from collections.abc import Callable
 from typing import Any
 
 import chainer
 
 from howmanygpus.measure.frameworks.chainer.layers.context import LayerContext
-from howmanygpus.measure.models.layout import Branches, Chain, Layer, Layout, NamedLayer, Node, Sum, load_function
+from howmanygpus.measure.frameworks.forward_pass import resolve
+from howmanygpus.measure.models.layout import Layout, load_function
 from howmanygpus.measure.models.networks import find_build, lay_out
-
-Step = Callable[[chainer.Chain, chainer.Variable, Any], chainer.Variable]
-"""
-From a network, the inputs of a node and the keys of the images to the node's outputs.
-
-Layers are found in the network by name, as in the other families.
-"""
-
-
-def resolve(node: Node) -> Step:
-    """Return the function that computes a node, so that a forward pass looks at no layout."""
-    if isinstance(node, Chain):
-        return resolve_chain(node)
-    if isinstance(node, Sum):
-        return resolve_sum(node)
-    if isinstance(node, Branches):
-        branches, join = [resolve(branch) for branch in node.branches], load_function("chainer", node)
-        return lambda network, x, keys: join([branch(network, x, keys) for branch in branches])
-    assert isinstance(node, Layer)
-    return resolve_layer(node)
-
-
-def resolve_chain(node: Chain) -> Step:
-    steps = [resolve(part) for part in node.parts]
-
-    def compute(network: chainer.Chain, x: chainer.Variable, keys: Any) -> chainer.Variable:
-        for step in steps:
-            x = step(network, x, keys)
-        return x
-
-    return compute
-
-
-def resolve_sum(node: Sum) -> Step:
-    body, shortcut = resolve(node.body), resolve(node.shortcut)
-
-    def compute(network: chainer.Chain, x: chainer.Variable, keys: Any) -> chainer.Variable:
-        skipped = shortcut(network, x, keys)
-        return body(network, x, keys) + skipped
-
-    return compute
-
-
-def resolve_layer(layer: Layer) -> Step:
-    if not isinstance(layer, NamedLayer):
-        function, arguments = load_function("chainer", layer), layer.arguments
-        return lambda network, x, keys: function(x, **arguments)
-    name = layer.name
-    if layer.TAKES_KEYS:
-        return lambda network, x, keys: getattr(network, name)(x, keys)
-    return lambda network, x, keys: getattr(network, name)(x)
 
 
 class LaidOutNetwork(chainer.Chain):
@@ -75,7 +24,7 @@ class LaidOutNetwork(chainer.Chain):
                 setattr(self, layer.name, function(context, **layer.sizes(shape), **layer.arguments))
                 if layer.TAKES_KEYS and not hasattr(self, "image_keys"):
                     self.image_keys = load_function("chainer", layer, "image_keys")(context, image_shape)
-        self._compute = resolve(layout.body)
+        self._compute = resolve("chainer", layout.body)
 
     def forward(self, x: chainer.Variable, keys: Any = None) -> chainer.Variable:
         return self._compute(self, x, keys)

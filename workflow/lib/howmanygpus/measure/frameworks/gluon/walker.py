@@ -1,64 +1,12 @@
 """Builds networks of the MXNet Gluon family."""
 
-from collections.abc import Callable
-
 from mxnet.gluon import nn
 
+from howmanygpus.measure.frameworks.forward_pass import resolve
 from howmanygpus.measure.frameworks.gluon.layers.context import LayerContext
 from howmanygpus.measure.frameworks.gluon.layers.operators import Tensor
-from howmanygpus.measure.models.layout import Branches, Chain, Layer, Layout, NamedLayer, Node, Sum, load_function
+from howmanygpus.measure.models.layout import Layout, load_function
 from howmanygpus.measure.models.networks import find_build, lay_out
-
-Step = Callable[[nn.HybridBlock, Tensor, Tensor | None], Tensor]
-"""
-From a network, the inputs of a node and the keys of the images to the node's outputs.
-
-Layers are found in the network by name, as in the other families.
-"""
-
-
-def resolve(node: Node) -> Step:
-    """Return the function that computes a node, so that a forward pass looks at no layout."""
-    if isinstance(node, Chain):
-        return resolve_chain(node)
-    if isinstance(node, Sum):
-        return resolve_sum(node)
-    if isinstance(node, Branches):
-        branches, join = [resolve(branch) for branch in node.branches], load_function("gluon", node)
-        return lambda network, x, keys: join([branch(network, x, keys) for branch in branches])
-    assert isinstance(node, Layer)
-    return resolve_layer(node)
-
-
-def resolve_chain(node: Chain) -> Step:
-    steps = [resolve(part) for part in node.parts]
-
-    def compute(network: nn.HybridBlock, x: Tensor, keys: Tensor | None) -> Tensor:
-        for step in steps:
-            x = step(network, x, keys)
-        return x
-
-    return compute
-
-
-def resolve_sum(node: Sum) -> Step:
-    body, shortcut = resolve(node.body), resolve(node.shortcut)
-
-    def compute(network: nn.HybridBlock, x: Tensor, keys: Tensor | None) -> Tensor:
-        skipped = shortcut(network, x, keys)
-        return body(network, x, keys) + skipped
-
-    return compute
-
-
-def resolve_layer(layer: Layer) -> Step:
-    if not isinstance(layer, NamedLayer):
-        function, arguments = load_function("gluon", layer), layer.arguments
-        return lambda network, x, keys: function(x, **arguments)
-    name = layer.name
-    if layer.TAKES_KEYS:
-        return lambda network, x, keys: getattr(network, name)(x, keys)
-    return lambda network, x, keys: getattr(network, name)(x)
 
 
 class LaidOutNetwork(nn.HybridBlock):
@@ -75,7 +23,7 @@ class LaidOutNetwork(nn.HybridBlock):
                 setattr(self, layer.name, function(context, **layer.sizes(shape), **layer.arguments))
                 if layer.TAKES_KEYS and not hasattr(self, "image_keys"):
                     self.image_keys = load_function("gluon", layer, "image_keys")(context, image_shape)
-        self._compute = resolve(layout.body)
+        self._compute = resolve("gluon", layout.body)
 
     def hybrid_forward(self, F, x: Tensor, keys: Tensor | None = None) -> Tensor:
         return self._compute(self, x, keys)
