@@ -17,7 +17,7 @@ import pytest
 from environments import build, read_python
 from helpers.observations import Keeper
 from howmanygpus.measure.launch.launch import LOCK_FOLDER
-from howmanygpus.registry import FRAMEWORKS, RETIRED
+from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.environments.build import find_python
 from howmanygpus.site.environments.pins import list_pin_files
 from measure.launching import COMPILE_SOON, Finished, train, train_in_turn
@@ -57,9 +57,9 @@ def pytest_runtest_setup(item):
         pytest.skip(f"not begun within --minutes {minutes:g}")
 
 
-OF_RETIRED = {
-    word for name in RETIRED for word in (name, FRAMEWORKS[name].family, FRAMEWORKS[name].environments["cpu"])
-}
+RETIRED = {name: entry for name, entry in FRAMEWORKS.items() if entry.support == "retired"}
+OF_RETIRED = {word for name, entry in RETIRED.items() for word in (name, entry.family, entry.environments["cpu"])}
+"""Values of parameters by which a test is about a retired framework."""
 
 
 def pytest_itemcollected(item):

@@ -1,6 +1,5 @@
 """Test the measurement of what others do on a run's cores and GPUs, with processes that are really busy."""
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -16,7 +15,7 @@ import pytest
 from hanging import HANG_S
 from howmanygpus.measure.host import other_work
 from howmanygpus.measure.host.other_work import OtherWork
-from howmanygpus.measure.host.processes import PR_SET_CHILD_SUBREAPER, read_core_wait_s
+from howmanygpus.measure.host.processes import read_core_wait_s
 
 SPIN = "while True: pass"
 
@@ -44,8 +43,6 @@ def measure(*attempts, seconds=1.0):
 @pytest.fixture
 def sibling(one_core, tmp_path):
     """The id of a busy process on the core that is no descendant of this one, with the arguments of a rank."""
-    # Tests that start processes as a run does make this process the parent of orphans.
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0)
     script = f"import os, sys; open(sys.argv[1], 'w').write(str(os.getpid()))\n{SPIN}"
     words = [str(tmp_path / "pid"), "-m", other_work.MODULE, "--attempt", "results/attempts/a"]
     # setsid leaves a process whose parent has ended.

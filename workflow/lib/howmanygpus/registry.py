@@ -220,7 +220,6 @@ FRAMEWORKS = {
         best={"cuda": "cuDNN autotune"},
     ),
 }
-RETIRED = tuple(name for name, entry in FRAMEWORKS.items() if entry.support == "retired")
 LOSS_ON_EVERY_DEVICE = "pytorch_dp"
 """The only framework that computes its loss on the first device alone unless it is told otherwise."""
 LOSS_ON_FIRST_DEVICE = "mxnet_gluon"
