@@ -8,11 +8,13 @@ from math import inf
 import pytest
 import yaml
 
+from helpers.call_folders import work_without_calls
 from helpers.fake_slurm import pretend, show
 from helpers.messages import list_texts
 from howmanygpus.invocation.cluster import find_closures, find_misfits
 from howmanygpus.paths import JOB_LOGS
 from howmanygpus.site import retrying
+from howmanygpus.site.jobs.invocations import announce
 from howmanygpus.site.machine import read_machine
 from howmanygpus.site.offer import Node, PartitionError, ask_for_offer, count_devices
 from howmanygpus.site.retrying import STARTED, Growth, compute_growth, compute_growth_of_job
@@ -274,7 +276,8 @@ def test_a_retried_gate_job_requests_more_of_the_exhausted_resource(tmp_path, mo
     ends = {"1": "time_limit", "2": "host_out_of_memory", "3": "cancelled", "4": "time_limit"}
     monkeypatch.setattr(retrying, "ask_for_end", lambda job_id: {"status": ends[job_id]})
     monkeypatch.setenv(STARTED, "20260102T000000")
-    monkeypatch.chdir(tmp_path)
+    work_without_calls(tmp_path, monkeypatch)
+    announce("call", logs=tmp_path / JOB_LOGS)  # the folder of logs that is also searched by its relative path
     folder = tmp_path / JOB_LOGS / "rule_observe_parity" / "torch-1"
     folder.mkdir(parents=True)
 
