@@ -115,7 +115,11 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
         "config/README.md": GENERATED,
     },
     "table": {"report/tables/<table>.py": NEW},
-    "figure": {"report/figures/<figure>.py": NEW, "workflow/report/captions/<figure>.rst": NEW},
+    "figure": {
+        "report/figures/<figure>.py": NEW,
+        "workflow/report/captions/<figure>.rst": NEW,
+        "docs/figures.md": GENERATED,
+    },
     "metric": {"report/metrics/<metric>.py": NEW},
     "loader": {
         "measure/frameworks/<family>/<loader>.py": NEW,
