@@ -102,6 +102,7 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
     },
     "model": {
         "measure/networks/<model>.py": NEW,
+        "docs/networks.md": insert("| `toy_net` | toys | 6x6x1 | 2 | 74 | - | - | 72 |\n", "| `resnet44` | all"),
         "config/README.md": GENERATED,
     },
     "layer": {
