@@ -43,6 +43,9 @@ WHOLE_CALLS = ("workflow", "cluster")
 
 SESSION_BEGIN = time.monotonic()
 NO_PARAMETERS = SimpleNamespace(params={})
+# Let Python keep what it compiles, as it does by default: pytest takes longer to rewrite the tests than to import them.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser):
@@ -102,9 +105,7 @@ def own_temporary_folder(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def bytecode():
-    """Let Python keep what it compiles, as it does by default. Copies of the project have the library compiled."""
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    sys.dont_write_bytecode = False
+    """Compile the library, which copies of the project then have compiled."""
     compileall.compile_dir(ROOT / "workflow" / "lib", quiet=1)
 
 
