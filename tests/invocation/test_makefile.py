@@ -1,5 +1,6 @@
 """`make` says what to do about a Python that does not start."""
 
+import os
 import shutil
 import subprocess
 
@@ -23,6 +24,29 @@ def test_a_python_that_does_not_start_is_named_with_the_remedy(tmp_path, target,
     ended = subprocess.run(["make", target, f"PYTHON={python}"], cwd=tmp_path, capture_output=True, text=True)
     assert ended.returncode == 2 and "127" not in ended.stderr.splitlines()[-1]
     assert f"PYTHON={python}: " in ended.stderr and "make PYTHON=" in ended.stderr and "pyenv" in ended.stderr
+
+
+def test_three_consecutive_commits_test_each_folder_once(tmp_path):
+    for name in ("bash", "dirname"):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    folders = {f"tests/{path.parent.name}" for path in (ROOT / "tests").glob("*/test_*.py")}
+    tested: list[str] = []
+    for commit in (1765, 1766, 1767):
+        fakes = {
+            "git": f"case $1 in rev-list) echo {commit};; rev-parse) echo false;; esac",
+            "make": 'for word; do case $word in TESTS=*) echo "made ${word#TESTS=}";; esac; done',
+        }
+        for name, does in fakes.items():
+            (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+            (tmp_path / name).chmod(0o755)
+        ended = subprocess.run(
+            ["bash", ROOT / ".ci" / "run"], env=os.environ | {"PATH": str(tmp_path)}, capture_output=True, text=True
+        )
+        assert ended.returncode == 0, ended.stderr
+        (given,) = [line.split()[1:] for line in ended.stdout.splitlines() if line.startswith("made ")]
+        ignored = {word.removeprefix("--ignore=") for word in given if word.startswith("--ignore=")}
+        tested += sorted(folders - ignored) if ignored else given
+    assert sorted(tested) == sorted(folders)
 
 
 def test_check_gpu_gets_the_frameworks_and_steps_that_are_named():
