@@ -39,7 +39,8 @@ REPORT_IS_CURRENT = [ -e results/report.html ] && \
 	[ -z "$$(find results/tables results/figures results/parity config workflow/report -newer results/report.html -print -quit)" ]
 
 # Tests of the cluster, of signals and of deadlines mostly wait, so that there are more workers than cores. Each takes one
-# file after the other, in the order of tests/conftest.py, which also says what belongs to which tier.
+# file after the other, in the order of tests/conftest.py, which also says what belongs to which tier. TESTS names files
+# or folders of the slow tests.
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 TEST = $(VENV)/bin/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
@@ -73,7 +74,7 @@ test-frameworks: $(TESTABLE)
 	$(TEST) -m "frameworks and not retired"
 
 test-slow: $(TESTABLE)
-	$(TEST) -m "not quick" $(if $(TEST_MINUTES),--minutes "$(TEST_MINUTES)")
+	$(TEST) -m "not quick" $(TESTS) $(if $(TEST_MINUTES),--minutes "$(TEST_MINUTES)")
 
 test-all: test
 	$(MAKE) test-slow

@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from environments import build, read_python
 from helpers.observations import Keeper
@@ -37,12 +39,31 @@ LONGEST = (
     "backends",
 )
 """Files that take longest, without `test_`."""
+SPLIT = ("gate", "gate_on_faults", "gate_of_own_models", "backends")
+"""Of these files, several workers may run the tests, each those of one family: other families share no start."""
 WHOLE_CALLS = ("workflow", "cluster")
 """Folders with tests of whole calls of Snakemake. `make test-all` runs them, and `make test` those marked as quick."""
+FAMILIES = {name: entry.family for name, entry in FRAMEWORKS.items()}
+FAMILIES |= {family: family for family in FAMILIES.values()}
+"""Families by the words for them in the names of tests."""
+NO_PARAMETERS = SimpleNamespace(params={})
+# Let Python keep what it compiles, as it does by default: pytest takes longer to rewrite the tests than to import them.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 SESSION_BEGIN = time.monotonic()
-NO_PARAMETERS = SimpleNamespace(params={})
+
+
+class FileOrFamilyScheduling(LoadFileScheduling):
+    """Gives a worker all tests of a file, or all of one family in a file of SPLIT."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, name = nodeid.partition("::")
+        if Path(file).stem.removeprefix("test_") not in SPLIT:
+            return file
+        words = re.split(r"[\[\]-]", name)
+        return " ".join([file, *sorted({FAMILIES[word] for word in words if word in FAMILIES})])
 
 
 def pytest_addoption(parser):
@@ -55,6 +76,10 @@ def pytest_runtest_setup(item):
     minutes = item.config.getoption("--minutes")
     if time.monotonic() - SESSION_BEGIN > 60 * minutes:
         pytest.skip(f"not begun within --minutes {minutes:g}")
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return FileOrFamilyScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 RETIRED = {name: entry for name, entry in FRAMEWORKS.items() if entry.support == "retired"}
@@ -102,9 +127,7 @@ def own_temporary_folder(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def bytecode():
-    """Let Python keep what it compiles, as it does by default. Copies of the project have the library compiled."""
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    sys.dont_write_bytecode = False
+    """Compile the library, which copies of the project then have compiled."""
     compileall.compile_dir(ROOT / "workflow" / "lib", quiet=1)
 
 

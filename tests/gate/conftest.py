@@ -101,6 +101,6 @@ def judge_cell(gate, observe_cells):
 
     def get(framework, cells, key, num_devices):
         folder = observe_cells(framework, cells, num_devices)
-        return judge({(num_devices, 1): folder / key}, gate.task(cells[key]))
+        return judge({(num_devices, 1): folder / key}, gate.task(cells[key], num_devices))
 
     return get

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gate.faults import NONE
-from helpers.observations import hash_code, keep
+from helpers.observations import COMPLETE, hash_code, keep
 from howmanygpus.base.environment import KEEP
 from howmanygpus.files import sha256_of_file
 from howmanygpus.gate.judge import Comparison, judge
@@ -67,26 +67,31 @@ class Observer:
         self._code = hash_code({library: CODE}, tuple(f"gate/{module}.py" for module in JUDGING))
         self._observing = hash_code({library: CODE}, tuple(f"gate/{module}.py" for module in (*JUDGING, *OF_REFERENCE)))
 
-    def task(self, cell: dict) -> Path:
+    def task(self, cell: dict, num_devices: int = 2) -> Path:
         """Folder of the task and reference of a cell's network and variation.
 
-        For reduced precision it is another folder, which also has what that may change.
+        For reduced precision it is a copy that also has what that may change on `num_devices` devices, which takes
+        longer to compute than everything else. The changes on one number of devices do not depend on the others.
         """
         cell = CELL | cell
         model, model_options, batchnorm = (cell[key] for key in ("model", "model_options", "batchnorm"))
         options = ["--model", model, "--options", json.dumps(model_options), "--image-shape", *SHAPE]
-        options += ["--num-classes", NUM_CLASSES, "--batchnorm", batchnorm, "--variation", cell["variation"]]
-        options += [*DEFAULTS, *DEVICES]
-        modules = ["reference"] if cell["precision"] == "fp32" else ["reference", "rounding_noise"]
+        options += ["--num-classes", NUM_CLASSES, "--batchnorm", batchnorm, "--variation", cell["variation"], *DEFAULTS]
+        is_exact = cell["precision"] == "fp32"
+        options += DEVICES if is_exact else ["--devices", str(num_devices)]
+        module = "reference" if is_exact else "rounding_noise"
 
         def make(folder: Path) -> None:
-            for module in modules:
-                self._run("pytorch-cpu", ["-W", "ignore", "-m", f"howmanygpus.gate.{module}", *options], folder)
+            if not is_exact:
+                shutil.copytree(self.task(cell | {"precision": "fp32"}), folder, dirs_exist_ok=True)
+                (folder / COMPLETE).unlink()
+            self._run("pytorch-cpu", ["-W", "ignore", "-m", f"howmanygpus.gate.{module}", *words], folder)
 
-        key = [self._code, hash_pins("pytorch-cpu"), [*options], modules]
-        options += ["--model-folder", cell["model_folder"]] if "model_folder" in cell else []
+        key = [self._code, hash_pins("pytorch-cpu"), options, [module]]
+        words = [*options, *(["--model-folder", cell["model_folder"]] if "model_folder" in cell else [])]
         network = f"{name_network(model, model_options)}-{batchnorm}{cell['variation']}"
-        return keep(f"{self.library.name}-task-{network}-{modules[-1]}", key, self.scratch, make)
+        name = f"{self.library.name}-task-{network}-{module}"
+        return keep(name if is_exact else f"{name}-{num_devices}", key, self.scratch, make)
 
     @staticmethod
     def placement(num_devices: int) -> dict:
@@ -99,7 +104,8 @@ class Observer:
         cells: each with its model and what differs from CELL. variables: of the processes' environment.
         """
         described = {key: CELL | {"framework": names["framework"]} | cell for key, cell in cells.items()}
-        tasks = {key: self.task(cell) for key, cell in described.items()}
+        # Frameworks read the images and weights alone.
+        tasks = {key: self.task(cell | {"precision": "fp32"}) for key, cell in described.items()}
         request = {key: cell | {"task": str(tasks[key])} for key, cell in described.items()}
         options = ["--request", json.dumps({"framework": names, "cells": request}), "--keys", *request]
         options += DEFAULTS

@@ -50,7 +50,7 @@ class OwnObserver(Observer):
         text = "".join(path.read_text() for path in files)
         self._code, self._observing = self._code + text, self._observing + text
 
-    def task(self, cell: dict) -> Path:
+    def task(self, cell: dict, num_devices: int = 2) -> Path:
         family, batchnorm = cell["family"], cell.get("batchnorm", "local")
         model = ["--family", family, "--model-file", cell["model_file"], "--options", json.dumps(OPTIONS)]
         model += ["--image-shape", *SHAPE, "--num-classes", NUM_CLASSES]

@@ -1,5 +1,6 @@
 """`make` says what to do about a Python that does not start."""
 
+import os
 import shutil
 import subprocess
 
@@ -23,6 +24,34 @@ def test_a_python_that_does_not_start_is_named_with_the_remedy(tmp_path, target,
     ended = subprocess.run(["make", target, f"PYTHON={python}"], cwd=tmp_path, capture_output=True, text=True)
     assert ended.returncode == 2 and "127" not in ended.stderr.splitlines()[-1]
     assert f"PYTHON={python}: " in ended.stderr and "make PYTHON=" in ended.stderr and "pyenv" in ended.stderr
+
+
+def is_below(file: str, places: set[str]) -> bool:
+    return any(file == place or file.startswith(f"{place}/") for place in places)
+
+
+def test_six_consecutive_commits_run_each_file_of_tests_once(tmp_path):
+    for name in ("bash", "dirname"):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
+    tested: list[str] = []
+    for commit in range(1765, 1771):
+        fakes = {
+            "git": f"case $1 in rev-list) echo {commit};; rev-parse) echo false;; esac",
+            "make": 'for word; do case $word in TESTS=*) echo "made ${word#TESTS=}";; esac; done',
+        }
+        for name, does in fakes.items():
+            (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+            (tmp_path / name).chmod(0o755)
+        ended = subprocess.run(
+            ["bash", ROOT / ".ci" / "run"], env=os.environ | {"PATH": str(tmp_path)}, capture_output=True, text=True
+        )
+        assert ended.returncode == 0, ended.stderr
+        (given,) = [line.split()[1:] for line in ended.stdout.splitlines() if line.startswith("made ")]
+        ignored = {word.removeprefix("--ignore=") for word in given if word.startswith("--ignore=")}
+        named = {word for word in given if not word.startswith("--ignore=")} or {"tests"}
+        tested += [file for file in files if is_below(file, named) and not is_below(file, ignored)]
+    assert sorted(tested) == files
 
 
 def test_check_gpu_gets_the_frameworks_and_steps_that_are_named():

@@ -15,6 +15,7 @@ from helpers.stored_runs import plan_of
 from howmanygpus.report.places import find_places
 from howmanygpus.report.result import make_result
 from howmanygpus.report.settings_of_runs import describe_settings
+from howmanygpus_tools.compare.__main__ import main
 from howmanygpus_tools.compare.comparison import BETWEEN, BETWEEN_PER_SCATTER, compare, find_changes
 from howmanygpus_tools.compare.figure import draw_ratios
 from howmanygpus_tools.compare.result_files import ResultError, compare_named, read_result, rename_framework
@@ -140,31 +141,38 @@ def test_what_only_one_result_has_is_listed_and_so_are_other_circumstances():
     assert find_changes(first, second) == ["framework_version: torch 2 -> torch 3"]
 
 
-def test_the_command_tells_and_fails_below_a_ratio(tmp_path):
+def test_the_command_tells_and_fails_below_a_ratio(tmp_path, monkeypatch, capsys):
+    """It is started once. Other calls are made here, because the import takes longer than the comparison."""
     paths = []
     for name, result in (("first", make(1)), ("second", make(2, slower="b"))):
         folder = tmp_path / name / "results" / "tables" / "s"
         folder.mkdir(parents=True)
         (folder / "result.json").write_text(json.dumps(result))
         paths.append(str(tmp_path / name))
+    options = ["--folder", str(tmp_path / "made")]
 
-    def call(*options):
-        command = [sys.executable, "-m", "howmanygpus_tools.compare", *options, "--folder", str(tmp_path / "made")]
-        return subprocess.run(command, cwd=ROOT, env={"PYTHONPATH": "workflow/lib"}, capture_output=True, text=True)
+    def call(*arguments: str):
+        """Return the exit status, which is a text after an error, and what was printed."""
+        monkeypatch.setattr(sys, "argv", ["compare", *arguments, *options])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, capsys.readouterr().out
 
-    told = call(*paths)
+    command = [sys.executable, "-m", "howmanygpus_tools.compare", *paths, *options]
+    variables = {"PYTHONPATH": "workflow/lib"}
+    told = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
     assert told.returncode == 0 and "Difference: b is 0.9" in told.stdout
     assert (tmp_path / "made" / "comparison.txt").read_text() in told.stdout
     assert len((tmp_path / "made" / "comparison.tsv").read_text().splitlines()) == 1 + 2 + 8
     assert all((tmp_path / "made" / f"comparison.{suffix}").stat().st_size for suffix in ("svg", "png"))
-    assert call(*paths, "--fail-below", "0.95").returncode == 1
-    assert call(*paths, "--fail-below", "0.8").returncode == 0
+    assert call(*paths, "--fail-below", "0.95")[0] == 1
+    assert call(*paths, "--fail-below", "0.8")[0] == 0
     (tmp_path / "answer.json").write_text('{"decisions": []}')
-    assert "name a file result.json" in call(paths[0], str(tmp_path / "answer.json")).stderr
-    assert "are the same file; name two results" in call(paths[0], paths[0]).stderr
-    renamed = " ".join(call(*paths, "--rename", "b=c").stdout.split())
+    assert "name a file result.json" in call(paths[0], str(tmp_path / "answer.json"))[0]
+    assert "are the same file; name two results" in call(paths[0], paths[0])[0]
+    renamed = " ".join(call(*paths, "--rename", "b=c")[1].split())
     assert says(renamed, "Only in", paths[0], "of b", "Only in", paths[1], "of c")
-    assert "has results of these studies: none" in call(paths[0], str(tmp_path / "made")).stderr
+    assert "has results of these studies: none" in call(paths[0], str(tmp_path / "made"))[0]
 
 
 def test_the_figure_has_a_row_for_each_framework_and_fills_the_marks_of_differences():

@@ -125,9 +125,8 @@ def test_an_overlay_has_the_programs_of_the_site_that_start_processes(root, tmp_
     monkeypatch.setattr(site, "MEASURED", tmp_path / "needs.txt")
     site.MEASURED.touch()
     python = tmp_path / "site" / "bin" / "python"
-    subprocess.run(
-        [sys.executable, "-m", "venv", "--symlinks", "--system-site-packages", python.parents[1]], check=True
-    )
+    options = ["--symlinks", "--without-pip", "--system-site-packages"]
+    subprocess.run([sys.executable, "-m", "venv", *options, python.parents[1]], check=True)
     python.with_name("mpirun").write_text("#!/bin/sh\necho started\n")
     python.with_name("mpirun").chmod(0o755)
     for _ in range(2):
