@@ -265,7 +265,7 @@ def list_verdicts(plan: Plan) -> list[dict]:
         cell = plan.parity_cells[path]
         verdict = json.loads(Path(path).read_text()) if Path(path).exists() else {"status": NOT_CHECKED}
         said = {key: "" if verdict["status"] == NOT_CHECKED else verdict[key] for key in ("status", "reason")}
-        variant = describe_variant(cell.describe()) or cell.path.tier
+        variant = describe_variant(cell.describe()) or cell.settings["tier"]
         cells.append({"framework": cell.framework, "variant": variant, "precision": cell.precision} | said)
     frameworks, variants = plan.studies[RATES].config["frameworks"], list(plan.studies[RATES].config["variants"])
 
