@@ -2,6 +2,7 @@
 # Finding:  Snakemake does not run a job whose output is missing if the job depends by ancient() on a file that another
 #           job of the same call makes again; it reports success.
 # Packages: snakemake==9.27.1
+# Topic:    Snakemake and SLURM
 # Source:   DAG.update_needrun masks all descendants of a job that runs; the later search drops those that are reached
 #           through ancient() files alone, without checking them. https://github.com/snakemake/snakemake/issues/4166
 # Guess:    ancient() only ignores the age of the file, so that the missing output is made.

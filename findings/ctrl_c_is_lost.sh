@@ -2,6 +2,7 @@
 # Finding:  A Ctrl-C while Snakemake writes a message has no effect: the call goes on and ends with 0. A Ctrl-C while it
 #           evaluates a resource is reported as an error of that rule.
 # Packages: snakemake==9.27.1
+# Topic:    Snakemake and SLURM
 # Source:   ColorizingTextHandler.emit in snakemake/logging.py passes over KeyboardInterrupt; Rule.expand_resources in
 #           snakemake/rules.py catches BaseException.
 # Guess:    KeyboardInterrupt is no Exception, so that it ends the call wherever it is raised.

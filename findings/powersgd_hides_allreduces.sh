@@ -3,6 +3,7 @@
 #           other process is late, and all of a bucket without compression. The other two start in callbacks of futures,
 #           which no mode covers, unless the all-reduce before has ended when its callback is added: a race.
 # Packages: torch==2.13.0 numpy==2.4.6
+# Topic:    counting work
 # Source:   torch/distributed/algorithms/ddp_comm_hooks/powerSGD_hook.py: the all-reduces of the factors P and Q are
 #           in callbacks added by Future.then.
 # Guess:    3 with PowerSGD, because the hook is Python and calls torch.distributed on the thread of backward().

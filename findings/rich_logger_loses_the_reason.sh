@@ -2,6 +2,7 @@
 # Finding:  With --logger rich, a job that sbatch refuses fails without the reason: the message of sbatch, which the
 #           default logger shows, is nowhere.
 # Packages: snakemake==9.27.1 snakemake-executor-plugin-slurm==2.8.0 snakemake-logger-plugin-rich==0.5.1
+# Topic:    Snakemake and SLURM
 # Source:   run_job of the SLURM plugin passes sbatch's message to report_job_error alone, and handle_job_error of the
 #           rich logger prints the job and its log files, without the message of the event.
 # Guess:    the message is in the event of the failed job, so that every logger shows it.

@@ -2,6 +2,7 @@
 # Finding:  Without `slurm_account`, Snakemake's SLURM plugin asks sacct with the arguments `|`, `tail` and `-1`, which
 #           sacct refuses, so that no account is ever found; each call begins with warnings.
 # Packages: snakemake==9.27.1 snakemake-executor-plugin-slurm==2.8.0
+# Topic:    Snakemake and SLURM
 # Source:   get_account in snakemake_executor_plugin_slurm/accounts.py splits a pipeline by shlex and runs it without a
 #           shell.
 # Guess:    the account of the user's last job is taken.

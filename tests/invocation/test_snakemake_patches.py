@@ -29,11 +29,11 @@ def upstream(monkeypatch):
         monkeypatch.setattr(owner, name, function)
 
 
-def test_an_untested_snakemake_is_refused_with_the_range_and_the_remedy(monkeypatch):
+def test_an_older_snakemake_is_refused_with_the_range_and_the_remedy(monkeypatch):
     assert versions.find_unfit() == ""
-    monkeypatch.setattr(versions, "version", lambda each: "10.1.0")
+    monkeypatch.setattr(versions, "version", lambda each: "9.22.0")
     words = versions.find_unfit()
-    assert "10.1.0" in words and f"pip install 'snakemake{versions.TESTED['snakemake']}'" in words
+    assert "9.22.0" in words and f"pip install 'snakemake{versions.TESTED['snakemake']}'" in words
 
 
 def test_a_python_without_what_the_steps_need_is_refused_with_the_remedy(monkeypatch):
@@ -42,10 +42,12 @@ def test_a_python_without_what_the_steps_need_is_refused_with_the_remedy(monkeyp
     assert "has no absent_here" in words and "pip install -r" in words and "requirements.txt" in words
 
 
-def test_an_untested_plugin_is_named_with_the_remedy(monkeypatch):
+@pytest.mark.parametrize("package", versions.TESTED)
+def test_a_newer_version_is_named_with_the_remedy(monkeypatch, package):
     assert versions.list_untested() == []
-    installed, package = versions.version, "snakemake-executor-plugin-slurm"
+    installed = versions.version
     monkeypatch.setattr(versions, "version", lambda each: "10.1.0" if each == package else installed(each))
+    assert versions.find_unfit() == ""
     (words,) = versions.list_untested()
     assert f"{package} 10.1.0" in words and versions.TESTED[package] in words and "envs/workflow.txt" in words
 

@@ -91,6 +91,15 @@ def test_the_proposal_of_a_program_has_what_it_counts():
         assert "tokens/s" in text and "8 tokens per device" in text and "images" not in text
 
 
+def test_nothing_is_claimed_of_how_a_program_divides_its_work_or_ends_its_windows(facts):
+    program = make_facts(RATES, input="program", unit="tokens")
+    for suffix in ("md", "tex", "txt"):
+        own = render_proposal(facts, suffix).lower()
+        assert "data parallel" in own and ("devices are idle" in own) == (suffix != "txt")
+        text = render_proposal(program, suffix).lower()
+        assert "data parallel" not in text and "devices are idle" not in text and "to state" in text
+
+
 def test_latex_reads_no_commands_in_names(facts):
     assert escape_for_tex("50 % of a_b & {c} \\ ~^#$") == (
         r"50 \% of a\_b \& \{c\} \textbackslash{} \textasciitilde{}\textasciicircum{}\#\$"

@@ -71,7 +71,7 @@ def test_a_run_is_disturbed_by_others_on_its_cores_or_gpus(seen, is_seen_as):
 
 
 def test_time_to_accuracy_has_clocks_with_and_without_start(tmp_path):
-    """Start-up takes 1 s and the first step 2 s, as in tests/records.py."""
+    """Start-up takes 1 s and the first step 2 s, as in tests/helpers/records.py."""
     store_run(tmp_path, "run0", make_spec(), accuracies=(0.4, 0.9))
     store_run(tmp_path, "run1", make_spec(repeat=2), (0.95, 0.1), status="diverged", reason="training loss is nan")
     plan = plan_of(make_spec(), make_spec(repeat=2))

@@ -2,6 +2,7 @@
 
 import copy
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,19 @@ def test_a_changed_schema_makes_the_document_drift(monkeypatch, change):
     monkeypatch.setattr(references, "read_schema", lambda name: schema)
     text = (ROOT / "config/README.md").read_text()
     assert text != render_document(text, "config/README.md")
+
+
+def test_a_changed_caption_makes_the_page_of_figures_drift(monkeypatch, tmp_path):
+    captions = tmp_path / "captions"
+    shutil.copytree(ROOT / references.CAPTIONS, captions)
+    monkeypatch.setattr(references, "CAPTIONS", captions)
+    text = (ROOT / "docs/figures.md").read_text()
+    assert text == render_document(text, "docs/figures.md") and "{{" not in text
+    for name in ("speedup", "jobs"):
+        caption = (captions / f"{name}.rst").read_text()
+        (captions / f"{name}.rst").write_text(f"Another caption. {caption}")
+        assert text != render_document(text, "docs/figures.md"), name
+        (captions / f"{name}.rst").write_text(caption)
 
 
 @pytest.mark.parametrize("name", ["frameworks", "abilities", "best_tiers"])

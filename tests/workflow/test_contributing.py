@@ -102,6 +102,7 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
     },
     "model": {
         "measure/networks/<model>.py": NEW,
+        "docs/networks.md": insert("| `toy_net` | toys | 6x6x1 | 2 | 74 | - | - | 72 |\n", "| `resnet44` | all"),
         "config/README.md": GENERATED,
     },
     "layer": {
@@ -115,7 +116,11 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
         "config/README.md": GENERATED,
     },
     "table": {"report/tables/<table>.py": NEW},
-    "figure": {"report/figures/<figure>.py": NEW, "workflow/report/captions/<figure>.rst": NEW},
+    "figure": {
+        "report/figures/<figure>.py": NEW,
+        "workflow/report/captions/<figure>.rst": NEW,
+        "docs/figures.md": GENERATED,
+    },
     "metric": {"report/metrics/<metric>.py": NEW},
     "loader": {
         "measure/frameworks/<family>/<loader>.py": NEW,

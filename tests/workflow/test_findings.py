@@ -8,7 +8,7 @@ import pytest
 from project import ROOT
 
 FOLDER = ROOT / "findings"
-FIELDS = ("Finding", "Packages", "Source", "Guess", "Hurts", "Here")
+FIELDS = ("Finding", "Packages", "Topic", "Source", "Guess", "Hurts", "Here")
 pytestmark = pytest.mark.quick
 
 

@@ -26,7 +26,7 @@ def add_key(project: Project) -> None:
     """Add the toy key by the list of CONTRIBUTING.md, as a key that changes the work."""
     for path, action in (EXTENSIONS[KIND] | {SETTINGS: declare("in_cell()")}).items():
         if callable(action):
-            target = project.folder / resolve(KIND, path)
+            target = project.folder / resolve(path)
             target.write_text(action(target.read_text()))
 
 

@@ -1,4 +1,4 @@
-"""The oldest, a later and the pinned Snakemake do the same; other versions than the tested ones are refused."""
+"""The oldest, a later and the pinned Snakemake do the same; older ones are refused, newer ones are named."""
 
 import re
 import subprocess
@@ -66,8 +66,15 @@ def test_the_short_tests_of_the_invocation_pass(python, tmp_path):
     assert tested.returncode == 0, tested.stdout[-3000:] + tested.stderr[-1000:]
 
 
-def test_another_version_is_refused_with_the_range(project):
-    project.edit("workflow/lib/howmanygpus/invocation/versions.py", '\nTESTED["snakemake"] = ">=7,<8"\n')
+def test_an_older_version_is_refused_with_the_range(project):
+    project.edit("workflow/lib/howmanygpus/invocation/versions.py", '\nTESTED["snakemake"] = ">=99,<100"\n')
     printed = project.snakemake("--dry-run", expect=1)
     message = printed.splitlines()[-1]
-    assert PINNED in message and ">=7,<8" in message and "pip install 'snakemake>=7,<8'" in message
+    assert PINNED in message and ">=99,<100" in message and "pip install 'snakemake>=99,<100'" in message
+
+
+def test_a_newer_version_plans_with_a_warning_of_what_was_compared(project):
+    project.edit("workflow/lib/howmanygpus/invocation/versions.py", '\nTESTED["snakemake"] = ">=7,<8"\n')
+    printed = project.snakemake("--dry-run")
+    (warned,) = (line for line in printed.splitlines() if f"snakemake {PINNED} is installed" in line)
+    assert ">=7,<8" in warned and "names and parameters" in warned and "envs/workflow.txt" in warned

@@ -1,6 +1,6 @@
 """
-Generates reference tables in Markdown. The keys of config and machine file come from the schemas, and the frameworks
-from the registry.
+Generates reference tables in Markdown. The keys of config and machine file come from the schemas, the frameworks from
+the registry, and what figures and tables show from their captions in the report.
 
 A document contains a table between two comments, `<!-- generated: NAME -->` and `<!-- end -->`. `make references`
 writes the text between them, and a test checks that it is up to date.
@@ -10,6 +10,7 @@ import argparse
 import csv
 import json
 import re
+import textwrap
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -18,16 +19,22 @@ from howmanygpus.config.schema import read_schema
 from howmanygpus.files import write_text_atomic
 from howmanygpus.measure.models.networks import import_network
 from howmanygpus.registry import FRAMEWORKS, Framework
+from howmanygpus.report.categories import CATEGORIES
+from howmanygpus.report.columns import COLUMNS
+from howmanygpus.report.figures import describe_figure, list_figures
+from howmanygpus.report.tables import list_tables
 from howmanygpus.study.loaders import NATIVE_LOADERS
 from howmanygpus.study.networks import list_models
 from howmanygpus.study.published import PROTOCOLS, list_published, read_rows
 
 DOCUMENTS = (
     *(Path("config/README.md"), Path("profiles/README.md")),
-    *(Path("docs/gpu.md"), Path("docs/preparation.md"), Path("docs/studies.md"), Path("docs/tiers.md")),
+    *(Path("docs/figures.md"), Path("docs/gpu.md"), Path("docs/preparation.md")),
+    *(Path("docs/studies.md"), Path("docs/tiers.md")),
 )
 CARDS = Path("docs/gpu")
 """Folder with a file for each card and date, which `make check-gpu` writes."""
+CAPTIONS = Path("workflow/report/captions")
 PREPARED = {"xrays": "X-rays", "birds": "birds"}
 """Tables in docs/preparation/, as the target `preparation` makes them, with the words for them."""
 MARKED = re.compile(r"(?P<start><!-- generated: (?P<name>[a-z_]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
@@ -292,6 +299,40 @@ def _describe_rate(row: dict) -> list[str]:
     return [*named, *rates, NOTHING if memory_gib is None else f"{memory_gib:.1f}", beside]
 
 
+def read_caption(name: str) -> str:
+    """Return a caption of the report in Markdown, without the words that name its study."""
+    text = " ".join((CAPTIONS / f"{name}.rst").read_text().split())
+    return text.replace(" Study {{ snakemake.wildcards.study }}.", "").replace("``", "`")
+
+
+def describe_figures() -> str:
+    """Return title, name and caption of each figure, by the categories of the report."""
+    parts = []
+    for category in CATEGORIES:
+        figures = {name: described.title for name, described in _FIGURES.items() if described.category == category}
+        texts = [f"**{title}** (`{name}`). {read_caption(name)}" for name, title in figures.items()]
+        parts += [f"### {category}", *texts] if texts else []
+    return _join_paragraphs(parts)
+
+
+def describe_report_tables() -> str:
+    """Return the caption of each table that has one of its own and no figure of its name."""
+    names = [name for name in list_tables() if name not in _FIGURES and (CAPTIONS / f"{name}.rst").exists()]
+    texts = [f"**`{name}`**. {read_caption(name)}" for name in (*names, "probes")]
+    return _join_paragraphs([*texts, f"**`runs` and all others**. {read_caption('tables')}"])
+
+
+def describe_columns() -> str:
+    """Return a table of the columns that name a run."""
+    return format_table(("column", "meaning"), ([f"`{column.name}`", column.meaning] for column in COLUMNS))
+
+
+def _join_paragraphs(parts: list[str]) -> str:
+    wrapped = (textwrap.fill(part, 120, break_long_words=False, break_on_hyphens=False) for part in parts)
+    return "\n" + "\n\n".join(wrapped) + "\n\n"
+
+
+_FIGURES = {name: describe_figure(name) for name in list_figures()}
 SPEEDS = {"images_per_s": ("images/s", "{:,.0f}"), "mb_per_s": ("MB/s", "{:.0f}")}
 ERRORS = {"psnr_db": ("PSNR (dB)", "{:.1f}"), "mean_difference": ("mean difference", "{:.2f}")}
 TABLES: dict[str, Callable[[], str]] = {
@@ -317,6 +358,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "loaders": describe_loaders,
     "processes": describe_processes,
     "cards": describe_cards,
+    "figures": describe_figures,
+    "report_tables": describe_report_tables,
+    "columns": describe_columns,
     "preparation_libraries": partial(describe_preparation, "library", SPEEDS),
     "preparation_filters": partial(describe_preparation, "filter", {"images_per_s": SPEEDS["images_per_s"]} | ERRORS),
     "preparation_formats": partial(

@@ -1,8 +1,9 @@
 """
 Replace functions of other packages, but only the functions that a patch was written for.
 
-With another version, a patch could silently break what it is meant to repair, so the function itself is compared. A
-Snakemake outside of the tested range is refused. Such a version of the SLURM plugin is named by a warning.
+With another version, a patch could silently break what it is meant to repair, so the function itself is compared, by
+its place, name and parameters, and another one is refused. A Snakemake older than the tested ones is refused, too. One
+that is newer, and a SLURM plugin outside of the tested range, are named by a warning.
 """
 
 import functools
@@ -40,7 +41,8 @@ def find_unfit() -> str:
             f"`{sys.executable} -m pip install -r {listed}` installs what they need"
         )
     installed, fit = version("snakemake"), TESTED["snakemake"]
-    if SpecifierSet(fit).contains(installed, prereleases=True):
+    oldest = next(each for each in SpecifierSet(fit) if each.operator == ">=")
+    if oldest.contains(installed, prereleases=True):
         return ""
     return (
         f"version {installed} of Snakemake runs, and the workflow works with {fit}; "
@@ -49,14 +51,18 @@ def find_unfit() -> str:
 
 
 def list_untested() -> list[str]:
-    """Return a warning if the version of the plugin for SLURM is outside of the tested range."""
-    package = "snakemake-executor-plugin-slurm"
-    # A site's Snakemake may have no plugin for SLURM.
-    with suppress(PackageNotFoundError):
-        if not SpecifierSet(TESTED[package]).contains(installed := version(package), prereleases=True):
-            tested = f"the workflow was tested with {TESTED[package]} only"
-            return [f"{package} {installed} is installed; {tested}. If something goes wrong, {REMEDY}."]
-    return []
+    """Return a warning for each package whose version is outside of the tested range. Call it after all patches."""
+    warnings = []
+    for package, tested in TESTED.items():
+        # A site's Snakemake may have no plugin for SLURM.
+        with suppress(PackageNotFoundError):
+            if not SpecifierSet(tested).contains(installed := version(package), prereleases=True):
+                warnings.append(
+                    f"{package} {installed} is installed; the workflow was tested with {tested} only. The functions "
+                    "that it replaces have the names and parameters that it was written for; what they do was not "
+                    f"compared. If something goes wrong, {REMEDY}."
+                )
+    return warnings
 
 
 def describe(function: Any) -> str:

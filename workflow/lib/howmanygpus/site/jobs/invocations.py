@@ -141,7 +141,8 @@ def list_jobs_of_folder(folder: Path) -> list[str]:
 
 def find_job_logs(pattern: str) -> Iterator[Path]:
     """Yield each file of a pattern once, of the folders to which calls here let SLURM write the logs of jobs."""
-    for folder in {os.path.realpath(folder) for folder in (JOB_LOGS, *(call.logs for call in _find_all(Path())))}:
+    folders = [str(JOB_LOGS), *(call.logs for call in _find_all(Path()))]
+    for folder in {os.path.realpath(folder) for folder in folders}:
         yield from Path(folder).rglob(pattern)
 
 
