@@ -51,6 +51,7 @@ MINUTES ?= 120
 SITE_HAS ?=
 FRAMEWORKS ?=
 STEPS ?=
+WAYS ?=
 
 .PHONY: demo figures test test-frameworks test-slow test-all check site locks references compare gallery export adopt draft-machine check-gpu wheelhouse
 
@@ -113,7 +114,7 @@ endif
 check-gpu: $(if $(WHEELS),$(VENV)/bin/snakemake,$(INSTALLED))
 	PYTHONPATH=workflow/lib $(VENV)/bin/python -m howmanygpus_tools.check_gpu --site $(SITE) --device "$(DEVICE)" \
 		--wheels $(if $(WHEELS),"$(WHEELS_FOLDER)") --minutes "$(MINUTES)" \
-		$(if $(FRAMEWORKS),--frameworks $(FRAMEWORKS)) $(if $(STEPS),--steps $(STEPS))
+		$(if $(FRAMEWORKS),--frameworks $(FRAMEWORKS)) $(if $(STEPS),--steps $(STEPS)) $(if $(WAYS),--ways $(WAYS))
 
 $(VENV)/bin/snakemake:
 	$(CHECK_PYTHON)

@@ -6,7 +6,7 @@ from helpers.published_networks import read_networks
 from howmanygpus.config.schema import study_defaults
 from howmanygpus.registry import FRAMEWORKS, explain_unsupported
 from howmanygpus.site.machine import Device
-from howmanygpus.study.gate_cells import TrainingPath, select_more_settings
+from howmanygpus.study.gate_cells import describe_settings, select_settings
 from howmanygpus.study.loaders import explain_missing_loader
 from measure.launching import BY_MPI
 
@@ -108,8 +108,7 @@ def find_variants(framework: str) -> dict[str, dict]:
         if explain_unsupported(framework, CPU, "fp32", (1, 1), settings):
             continue
         if not explain_missing_loader(framework, "png", settings):
-            cells[name] = SMALL | vars(TrainingPath.find(framework, "png", settings)) | BY_MPI
-            cells[name] |= {"more": more} if (more := select_more_settings(settings)) else {}
+            cells[name] = SMALL | describe_settings(select_settings(framework, "png", settings)) | BY_MPI
     if "native" in cells:
         cells["native_sigmoid"] = cells["native"] | {"variation": SIGMOID["variation"]}
         resizing = usual | VARIANTS["native"] | {"random_resized_crop": {"size": [8, 8]}}

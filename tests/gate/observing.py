@@ -16,7 +16,7 @@ from howmanygpus.gate.task import WEIGHTS
 from howmanygpus.measure.input.description import DESCRIPTION
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.settings import list_defaults
-from howmanygpus.study.gate_cells import TrainingPath, list_gated_defaults
+from howmanygpus.study.gate_cells import describe_settings, list_gated_defaults, select_settings
 from howmanygpus.study.invalidation.pins import hash_pins
 from howmanygpus.study.networks import name_network
 
@@ -25,8 +25,7 @@ ADAM = "adam-decayweights-linear-sqrtscaled"
 """Form of the optimizer of most cells, whose decay, schedule and scaling are not those of the task's sgd."""
 SETTINGS = list_defaults()
 CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "cores_per_device": 1, "model_options": {}}
-CELL |= {key: SETTINGS[key] for key in ("batchnorm", "loss_on_every_device")}
-CELL |= vars(TrainingPath.find("pytorch_ddp", "arrays", SETTINGS))
+CELL |= describe_settings(select_settings("pytorch_ddp", "arrays", SETTINGS))
 CELL |= {"crop": [int(size) for size in SHAPE[:2]], "variation": f"_{ADAM}"}
 DEVICES = ["--devices", "1", "2", "3"]
 """Those with which the tests compare."""

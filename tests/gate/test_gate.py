@@ -24,7 +24,7 @@ from howmanygpus.gate.judge import judge
 from howmanygpus.gate.page import render_page, tabulate
 from howmanygpus.gate.task import OPTIMIZERS
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.study.gate_cells import TrainingPath
+from howmanygpus.study.gate_cells import describe_settings, select_settings
 from measure.launching import BY_MPI
 
 
@@ -131,8 +131,8 @@ def test_synchronized_batchnorm_uses_the_global_batchs_statistics(framework, jud
 
 
 def test_dali_passes_in_its_environment(gate):
-    path = TrainingPath.find("pytorch_ddp", "png", study_defaults() | DALI)
-    cell = SMALL | vars(path) | BY_MPI
+    settings = select_settings("pytorch_ddp", "png", study_defaults() | DALI)
+    cell = SMALL | describe_settings(settings) | BY_MPI
     folder = gate.observe(names_of("pytorch_ddp"), "pytorch-dali-cpu", {"dali": cell}, 2)
     verdict = judge({(2, 1): folder / "dali"}, gate.task(cell))
     assert (verdict["status"], verdict["reason"]) == ("passed", "")

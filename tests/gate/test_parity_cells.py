@@ -100,7 +100,7 @@ def test_wide_limits_require_the_strict_verdict_on_the_same_code(changes):
     (verdict,) = verdicts_of(plan)
     strict = plan.parity_cells[verdict].strict
     assert strict.verdict in plan.checked_verdicts
-    assert (strict.precision, strict.path.gradient_compression, strict.strict) == ("fp32", "none", None)
+    assert (strict.precision, strict.settings["gradient_compression"], strict.strict) == ("fp32", "none", None)
     (group,) = plan.parity_groups.values()
     assert {cell.verdict for cell in group.cells} == {verdict, strict.verdict}
 
@@ -114,7 +114,7 @@ def test_an_unchecked_verdict_requires_no_other():
 def test_three_devices_are_used_where_the_machine_has_them(devices, layouts):
     plan = make_plan(devices, num_gpus=[1])
     (cell,) = plan.parity_cells.values()
-    assert cell.layouts(plan.machine.device("cpu")) == layouts
+    assert cell.layouts == layouts
 
 
 def find_devices(plan: Plan, cell) -> list[int]:

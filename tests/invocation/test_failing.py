@@ -21,7 +21,6 @@ LOG = "results/logs/train/run.log"
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(failing, "list_full_disks", lambda folders: [])
     return tmp_path
 
 
@@ -46,8 +45,8 @@ def make_workflow(*jobs, **values):
     return SimpleNamespace(**{"touch": False, "dag": dag, "scheduler": scheduler} | values)
 
 
-def make_failures(say, *jobs, **values):
-    return Failures(make_workflow(*jobs, **values), say)
+def make_failures(say, *jobs, find_full_disks=lambda folders: [], **values):
+    return Failures(make_workflow(*jobs, **values), say, find_full_disks)
 
 
 def log(failures, event, **values):
@@ -93,10 +92,14 @@ def test_the_attempt_is_named_only_if_the_log_lacks_its_reason(folder):
     assert len(said) == 1
 
 
-def test_a_full_disk_is_named_by_the_log_and_looked_for_once_a_minute(folder, monkeypatch):
+def test_a_full_disk_is_named_by_the_log_and_looked_for_once_a_minute(folder):
     said, checks = [], []
-    monkeypatch.setattr(failing, "list_full_disks", lambda folders: checks.append(folders) or ["the disk is full"])
-    failures = make_failures(said.append)
+
+    def find_full_disks(folders):
+        checks.append(folders)
+        return ["the disk is full"]
+
+    failures = make_failures(said.append, find_full_disks=find_full_disks)
     failures.begin(make_job("build_environment"))
     words = f"ERROR: [Errno {errno.ENOSPC}] {os.strerror(errno.ENOSPC)}"
     (folder / LOG).write_text(f"{words}\n")
@@ -212,12 +215,12 @@ def test_a_failed_job_is_not_said_to_be_tried_again_if_nothing_is_started_any_mo
     scheduler = SimpleNamespace(failed=set(), _lock=threading.Lock(), _executor=None)
     scheduler.exit_gracefully = lambda: setattr(scheduler, "_user_kill", "graceful")
     settings = SimpleNamespace(keep_going=ending != "first failure ends the call")
-    failures = make_failures(lambda message: None, job, scheduler=scheduler, execution_settings=settings)
-    if ending == "full disk":
-        monkeypatch.setattr(failing, "list_full_disks", lambda folders: ["full"])
-    elif ending == "interrupted":
+    full = ["full"] if ending == "full disk" else []
+    values = {"scheduler": scheduler, "execution_settings": settings, "find_full_disks": lambda folders: full}
+    failures = make_failures(lambda message: None, job, **values)
+    if ending == "interrupted":
         monkeypatch.setattr(interrupting, "INTERRUPTIONS", ["SIGTERM"])
-    else:
+    elif ending == "first failure ends the call":
         scheduler.failed.add(make_job("observe_parity"))
     record = logging.makeLogRecord({"event": LogEvent.JOB_ERROR, "jobid": 1})
     failures.filter(record)

@@ -1,4 +1,4 @@
-"""The loops of an expert (benchmarks/gpu/expert.py) train the project's networks, here on a CPU."""
+"""The loops of an expert (check_gpu/expert.py) train the project's networks, here on a CPU."""
 
 import json
 import os
@@ -8,27 +8,19 @@ import pytest
 
 from project import ROOT
 
-CONFIG = {
-    "datasets": {"images": {"options": {"image_shape": [8, 8, 3], "num_classes": 10}}},
-    "studies": {
-        "study": {"dataset": "images", "model": "small_cnn", "per_device_batch_size": [4], "precision": ["bf16"]}
-        | {"optimizer": {"learning_rate": 0.01, "momentum": 0.9}}
-    },
-}
+TASK = {"model": "small_cnn", "image_shape": [8, 8, 3], "num_classes": 10, "batch_size": 4}
+TASK |= {"learning_rate": 0.01, "momentum": 0.9}
 
 
 @pytest.mark.parametrize(
     ("environment", "ways"), [("pytorch-cpu", ["nchw", "nhwc", "compile", "graphs"]), ("jax-cpu", ["jax"])]
 )
-def test_every_way_trains_and_says_its_rate(environment_python, tmp_path, environment, ways):
+def test_every_way_trains_and_says_its_rate(environment_python, environment, ways):
     """torch.compile is called, but does not compile, which takes minutes and needs a compiler."""
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    command = [environment_python(environment), str(ROOT / "benchmarks" / "gpu" / "expert.py"), "--config"]
-    command += [str(tmp_path / "config.json"), "--study", "study", "--steps", "3", *ways]
-    variables = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {
-        "TORCHDYNAMO_DISABLE": "1",
-        "OMP_NUM_THREADS": "1",
-    }
+    command = [environment_python(environment), "-m", "howmanygpus_tools.check_gpu.expert"]
+    command += ["--task", json.dumps(TASK), "--steps", "3", *ways]
+    library = {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    variables = os.environ | library | {"TORCHDYNAMO_DISABLE": "1", "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(command, env=variables, capture_output=True, text=True)
     rows = [json.loads(line) for line in ended.stdout.splitlines()]
     assert [row["way"] for row in rows] == ways, ended.stderr[-3000:]

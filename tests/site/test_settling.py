@@ -5,6 +5,7 @@ import json
 import os
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -88,36 +89,40 @@ def test_a_later_process_of_the_same_number_is_not_the_launcher(tmp_path, ticks,
     assert json.loads((attempt / "attempt.json").read_text())["status"] == status
 
 
+def answer(state: str) -> SimpleNamespace:
+    """Return a client of SLURM by which each job is in one state, and whose queue has none."""
+    return SimpleNamespace(look_up=lambda job: Job(job, state), find_job=lambda job: None)
+
+
 @pytest.mark.parametrize("state", ["RUNNING", "REQUEUE_HOLD", "SPECIAL_EXIT", "STOPPED", "SIGNALING", "RESV_DEL_HOLD"])
-def test_a_job_that_has_not_ended_leaves_its_attempt_running(tmp_path, monkeypatch, state):
+def test_a_job_that_has_not_ended_leaves_its_attempt_running(tmp_path, state):
     path = tmp_path / "attempt" / "attempt.json"
     path.parent.mkdir()
     path.write_text(json.dumps({"status": "running", "reason": "", "job": {"id": "7", "restarts": 0}}))
-    monkeypatch.setattr(completing, "look_up", lambda job: Job(job, state))
-    assert complete_attempts(tmp_path) == [] and json.loads(path.read_text())["status"] == "running"
+    assert complete_attempts(tmp_path, answer(state)) == [] and json.loads(path.read_text())["status"] == "running"
 
 
 @pytest.fixture
-def packed(tmp_path, monkeypatch) -> Path:
+def packed(tmp_path) -> Path:
     """Return the record of a running attempt in an allocation that goes on; its process, on this host, is gone."""
     path = tmp_path / "run" / "attempt" / "attempt.json"
     path.parent.mkdir(parents=True)
     job = {"id": "7", "restarts": 0, "packed": True}
     record = {"status": "running", "reason": "", "pid": 2**30, "host": {"hostname": os.uname().nodename}, "job": job}
     path.write_text(json.dumps(record))
-    monkeypatch.setattr(completing, "look_up", lambda job: Job(job, "RUNNING"))
     return path
 
 
 def test_a_packed_attempt_ends_before_its_allocation(packed, tmp_path):
-    assert complete_attempts(tmp_path) == [packed] and json.loads(packed.read_text())["status"] == "killed"
+    assert complete_attempts(tmp_path, answer("RUNNING")) == [packed]
+    assert json.loads(packed.read_text())["status"] == "killed"
 
 
-def test_a_packed_attempt_on_another_host_ends_with_its_allocation(packed, tmp_path, monkeypatch):
+def test_a_packed_attempt_on_another_host_ends_with_its_allocation(packed, tmp_path):
     packed.write_text(packed.read_text().replace(os.uname().nodename, "elsewhere"))
-    assert complete_attempts(tmp_path) == []
-    monkeypatch.setattr(completing, "look_up", lambda job: Job(job, "TIMEOUT"))
-    assert complete_attempts(tmp_path) == [packed] and json.loads(packed.read_text())["status"] == "time_limit"
+    assert complete_attempts(tmp_path, answer("RUNNING")) == []
+    assert complete_attempts(tmp_path, answer("TIMEOUT")) == [packed]
+    assert json.loads(packed.read_text())["status"] == "time_limit"
 
 
 SCONTROL = {"none": None, "lost controller": AWAY, "forgotten": FORGOTTEN}
@@ -172,22 +177,21 @@ RAW = {
         ("deadline", "RUNNING", ("time_limit", "not done after 60 s")),
     ],
 )
-def test_what_a_launcher_records_is_explained_once(tmp_path, monkeypatch, raw, state, expected):
+def test_what_a_launcher_records_is_explained_once(tmp_path, raw, state, expected):
     attempt = AttemptFolder(tmp_path / "run" / "attempt")
     attempt.path.mkdir(parents=True)
     record = RAW[raw] | {"job": {"id": "7", "restarts": 0}}
     attempt.record.write_text(json.dumps(record))
     if raw == "exit status":
         attempt.error_of(0).write_text("Traceback (most recent call last):\nValueError: no such layer\n")
-    monkeypatch.setattr(completing, "look_up", lambda job: Job(job, state))
-    assert complete_attempts(tmp_path) == []
+    assert complete_attempts(tmp_path, answer(state)) == []
     found = json.loads(attempt.record.read_text())
     if expected is None:
         assert found == record, "SLURM cannot tell yet"
         return
     assert (found["status"], found["reason"], found["settled"]) == (*expected, True)
     attempt.error_of(0).write_text("another error")
-    complete_attempts(tmp_path)
+    complete_attempts(tmp_path, answer(state))
     assert json.loads(attempt.record.read_text()) == found
 
 
@@ -206,16 +210,12 @@ GRACE = {"started_at": 10.0, "preempted_at": 20.0}
         ("deadline", Job("7", "FAILED", **GRACE), "time_limit"),
     ],
 )
-def test_an_attempt_that_fails_in_the_grace_time_of_a_preemption_is_preempted(
-    tmp_path, monkeypatch, raw, job, expected
-):
+def test_an_attempt_that_fails_in_the_grace_time_of_a_preemption_is_preempted(tmp_path, raw, job, expected):
     """Its processes got the signal that SLURM gives when the grace time begins. SLURM calls the job FAILED."""
     attempt = AttemptFolder(tmp_path / "run" / "attempt")
     attempt.path.mkdir(parents=True)
     attempt.record.write_text(json.dumps(RAW[raw] | {"job": {"id": "7", "restarts": 0}}))
-    for name in ("look_up", "find_job"):
-        monkeypatch.setattr(completing, name, lambda job_id: job)
-    complete_attempts(tmp_path)
+    complete_attempts(tmp_path, SimpleNamespace(look_up=lambda job_id: job, find_job=lambda job_id: job))
     found = json.loads(attempt.record.read_text())
     assert found.get("settled", False) == (expected is not None)
     assert found["status"] == (expected or RAW[raw]["status"])

@@ -248,7 +248,7 @@ def test_a_running_job_explains_nothing():
     assert explain_job(Job("7", "RUNNING")) == explain_job(None) == {}
 
 
-def test_an_attempt_whose_job_is_gone_is_settled(tmp_path, monkeypatch):
+def test_an_attempt_whose_job_is_gone_is_settled(tmp_path):
     record = {"status": "running", "reason": "", "job": {"id": "7", "restarts": 0}}
     statuses = {"done": "completed", "ended": "interrupted", "terminated": "crashed", "crashed": "crashed"}
     reasons = {"terminated": "exit status 143", "crashed": "ValueError: no such layer"}
@@ -259,8 +259,8 @@ def test_an_attempt_whose_job_is_gone_is_settled(tmp_path, monkeypatch):
         (tmp_path / name / "attempt.json").write_text(json.dumps(record | found | {"job": job}))
     answers = {name: Job(name, "TIMEOUT", time_limit="01:00:00") for name in ("ended", "terminated", "crashed")}
     answers |= {"lost": Job("lost", "NODE_FAIL", nodes="n1"), "alive": Job("alive", "RUNNING")}
-    monkeypatch.setattr("howmanygpus.site.jobs.completing.look_up", answers.get)
-    assert {path.parent.name for path in complete_attempts(tmp_path)} == {"lost", "forgotten"}
+    client = SimpleNamespace(look_up=answers.get, find_job=answers.get)
+    assert {path.parent.name for path in complete_attempts(tmp_path, client)} == {"lost", "forgotten"}
     found = {path.parent.name: json.loads(path.read_text())["status"] for path in tmp_path.glob("*/attempt.json")}
     assert found == {
         **{"lost": "node_failed", "alive": "running", "forgotten": "killed"},

@@ -5,6 +5,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -59,13 +60,13 @@ def test_an_attempt_that_vanishes_does_not_work(monkeypatch):
 @pytest.mark.parametrize("file", ["attempt.json", OWNER])
 def test_an_attempt_that_vanishes_is_not_settled(monkeypatch, file):
     stays, vanishes = write_attempt("stays", "7"), write_attempt("vanishes", "8")
-    monkeypatch.setattr(completing, "look_up", lambda job: Job(job, "TIMEOUT"))
     vanish(monkeypatch, vanishes, file)
-    assert complete_attempts() == [stays / "attempt.json"]
+    client = SimpleNamespace(look_up=lambda job: Job(job, "TIMEOUT"))
+    assert complete_attempts(slurm=client) == [stays / "attempt.json"]
     assert not vanishes.exists()
 
 
-def test_output_written_during_the_query_of_slurm_is_kept(monkeypatch):
+def test_output_written_during_the_query_of_slurm_is_kept():
     path = write_attempt("ends", "7") / "attempt.json"
     last_words = {"status": "crashed", "reason": "ValueError: no such layer", "job": {"id": "7"}}
 
@@ -73,8 +74,9 @@ def test_output_written_during_the_query_of_slurm_is_kept(monkeypatch):
         path.write_text(json.dumps(last_words))
         return Job(job, "FAILED")
 
-    monkeypatch.setattr(completing, "look_up", look_up)
-    assert complete_attempts() == [] and json.loads(path.read_text()) == last_words
+    assert (
+        complete_attempts(slurm=SimpleNamespace(look_up=look_up)) == [] and json.loads(path.read_text()) == last_words
+    )
 
 
 @pytest.mark.parametrize(("job", "older", "cancelled"), [("9", "7", ["7"]), ("9", None, []), (None, "7", [])])
@@ -82,7 +84,7 @@ def test_the_job_of_an_older_attempt_is_cancelled_if_it_is_no_packed_one(monkeyp
     """The allocation of a packed attempt may be an interactive one of the user's, or do other runs."""
     told: list[str] = []
     monkeypatch.setattr(launching, "cancel", told.extend)
-    monkeypatch.setattr(completing, "find_job", lambda job_id: Job(job_id, "RUNNING"))
+    monkeypatch.setattr(completing, "slurm", SimpleNamespace(find_job=lambda job_id: Job(job_id, "RUNNING")))
     stays, vanishes = write_attempt("stays", "7", owner=older), write_attempt("vanishes", "8", owner="8")
     vanish(monkeypatch, vanishes, OWNER)
     replace_older_attempts("run", replace(Owner.read(stays / OWNER), job=job))

@@ -211,7 +211,7 @@ def test_everything_that_failed_is_on_the_page_with_its_reason(tmp_path):
     waits[0] |= {"reason": "nan", "problem": "diverged: nan"}
     broken = {"environment": "jax-cuda13", "version": "", "python": "p", "reason": "AssertionError: it finds no GPU"}
     why = {"gate": findings.TIME_UP, "rates": "Snakemake was killed by SIGKILL"}
-    failures = findings.list_failures(VERDICTS, rates, telemetry, waits, largest, [broken], why)
+    failures = findings.list_failures([], VERDICTS, rates, telemetry, waits, largest, [broken], why)
     assert failures == [
         "jax-cuda13: AssertionError: it finds no GPU",
         "gate of pytorch_ddp (stock) in bf16: failed: gradients: 1 > 0.1 | worst",
@@ -222,7 +222,7 @@ def test_everything_that_failed_is_on_the_page_with_its_reason(tmp_path):
         "wait of b: diverged: nan",
         "largest batch of a: batch 8: crashed, not out_of_memory: why",
     ]
-    page = render_page({"host": "h"}, [broken], VERDICTS, rates, telemetry, waits, largest, failures)
+    page = render_page({"host": "h"}, [broken], [], VERDICTS, rates, telemetry, waits, largest, failures)
     assert "8 failures on h, " in page
     assert "gradients: 1 > 0.1 \\| worst" in page, "a bar would end the cell"
     assert "| framework | variant | fp32 | tf32 | bf16 |" in page
@@ -243,10 +243,10 @@ def test_each_tier_has_a_verdict_of_its_own_on_the_page():
 
 def test_a_page_without_failures_says_so():
     verdicts, none = VERDICTS[:2], pd.DataFrame()
-    assert findings.list_failures(verdicts, none, [], [], [], [], {}) == []
-    page = render_page({"host": "h"}, [], verdicts, none, [], [], [], [])
+    assert findings.list_failures([], verdicts, none, [], [], [], [], {}) == []
+    page = render_page({"host": "h"}, [], [], verdicts, none, [], [], [], [])
     assert "Everything passed on h, " in page and "## What failed, and why\n\nNothing." in page
-    page = render_page({"host": "h", "steps": "site, gate"}, [], verdicts, none, [], [], [], [])
+    page = render_page({"host": "h", "steps": "site, gate"}, [], [], verdicts, none, [], [], [], [])
     assert "Everything passed in the steps site, gate on h, " in page
 
 

@@ -15,11 +15,12 @@ from snakemake.utils import update_config
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
-from howmanygpus_tools.check_gpu.steps import BATCHES, RATES, STEPS, describe_changes
+from howmanygpus_tools.check_gpu import NETWORKS, STEPS
+from howmanygpus_tools.check_gpu.steps import BATCHES, BESIDE_EXPERT, RATES, describe_changes
 from project import ROOT
 
 HERE = Machine("machine.yaml", {"cpu": Device(8, 1)})
-ALL_MISSING = {"gate", "rates", "waits", "batches"}
+ALL_MISSING = {*NETWORKS, "gate", "rates", "waits", "batches"}
 PAGE = "results/parity/parity.html"
 
 
@@ -60,6 +61,7 @@ def run_steps(command, monkeypatch, steps, end) -> tuple[list[list[str]], dict[s
 
 ALONE = {
     "site": [],
+    **{network: [[study, "--until", "train"]] for network, study in BESIDE_EXPERT.items()},
     "gate": [[PAGE, "--until", "write_parity_page"]],
     "rates": [[RATES, "--until", "train"]],
     "batches": [[BATCHES, "--until", "train"]],
@@ -74,7 +76,11 @@ def test_a_single_step_makes_no_files_of_other_steps(command, monkeypatch, step)
 
 def test_all_steps_are_done_in_their_order(command, monkeypatch):
     calls, _ = run_steps(command, monkeypatch, list(STEPS), 0)
-    assert calls == [[PAGE, RATES, "--until", "write_parity_page", "train"], ALONE["batches"][0]]
+    assert calls == [
+        *(ALONE[network][0] for network in NETWORKS),
+        [PAGE, RATES, "--until", "write_parity_page", "train"],
+        ALONE["batches"][0],
+    ]
 
 
 def test_the_step_waits_alone_has_snakemake_make_its_inputs(command, monkeypatch):
@@ -116,7 +122,7 @@ def fail(error):
 def test_missing_results_are_explained_by_the_end_of_the_call(command, monkeypatch, end, words, stops):
     calls, why = run_steps(command, monkeypatch, list(STEPS), end)
     assert {why[step] for step in ALL_MISSING} == {words}
-    assert len(calls) == (1 if stops else 2), "a check goes on after a failed step, and ends if it was stopped"
+    assert len(calls) == (1 if stops else 4), "a check goes on after a failed step, and ends if it was stopped"
 
 
 def test_a_launcher_that_ended_without_a_record_is_named_with_its_log(command, monkeypatch, tmp_path):

@@ -33,7 +33,7 @@ DOCUMENTS = (
     *(Path("docs/studies.md"), Path("docs/tiers.md")),
 )
 CARDS = Path("docs/gpu")
-"""Folder with a file for each card and date, see benchmarks/gpu/summarize.py."""
+"""Folder with a file for each card and date, which `make check-gpu` writes."""
 CAPTIONS = Path("workflow/report/captions")
 PREPARED = {"xrays": "X-rays", "birds": "birds"}
 """Tables in docs/preparation/, as the target `preparation` makes them, with the words for them."""
@@ -267,14 +267,12 @@ def describe_processes() -> str:
 
 
 def describe_cards() -> str:
-    """Return a table of the runs of benchmarks/gpu/first_minutes.yaml on each card, or that there is none."""
+    """Return a table of the networks that were trained beside an expert on each card, or that there is none."""
     rows = []
     for path in sorted(CARDS.glob("*.json")):
         card = json.loads(path.read_text())
-        for run in card["runs"]:
-            if run["study"].startswith("first_"):
-                rows.append([card["card"], card["date"], card["commit"][:12], *_describe_rate(run)])
-    header = ("card", "date", "commit", "network, batch", "framework, tier", "images/s", "step, ms", "first step, s")
+        rows += [[card["card"], card["date"], card["commit"][:12], *_describe_rate(row)] for row in card["rows"]]
+    header = ("card", "date", "commit", "network, batch", "framework, way", "images/s", "step, ms", "first step, s")
     return format_table((*header, "memory, GiB", "over the expert's"), rows) if rows else "No card was measured yet.\n"
 
 
@@ -291,13 +289,13 @@ def describe_preparation(part: str, columns: dict[str, tuple[str, str]]) -> str:
     return format_table((part, *header), ([f"`{name}`", *cells] for name, cells in found.items()))
 
 
-def _describe_rate(run: dict) -> list[str]:
-    named = f"{run['model']}, {run['per_device_batch_size']}", f"`{run['framework']}`, {run['tier']}"
-    if run["status"] != "completed":
-        return [*named, run["status"], *[NOTHING] * 4]
-    memory_gib, ratio = run["peak_memory_gib"], run.get("over_expert")
-    rates = f"{run['images_per_s']:,.0f}", f"{1000 * run['step_s_median']:.2f}", f"{run['first_step_s']:.1f}"
-    beside = NOTHING if ratio is None else f"{ratio:.3f} ({run['expert_way']})"
+def _describe_rate(row: dict) -> list[str]:
+    named = f"{row['model']}, {row['batch_size']}", f"`{row['framework']}`, {row['way']}"
+    if row["status"] != "completed":
+        return [*named, row["status"] or row["reason"], *[NOTHING] * 4]
+    memory_gib, ratio = row["peak_memory_gib"], row.get("over_expert")
+    rates = f"{row['images_per_s']:,.0f}", f"{1000 * row['step_s']:.2f}", f"{row['first_step_s']:.1f}"
+    beside = NOTHING if ratio is None else f"{ratio:.3f} ({row['expert_way']})"
     return [*named, *rates, NOTHING if memory_gib is None else f"{memory_gib:.1f}", beside]
 
 

@@ -2,7 +2,7 @@
 
 
 def describe_variant(cell: dict) -> str:
-    """Name how a cell's runs train, if not in the usual way. The keys are those of study.gate_cells.TrainingPath."""
+    """Name how a cell's runs train, if not in the usual way. See study.gate_cells.describe_settings."""
     parts = [cell["tier"]] * (cell["tier"] == "best")
     if cell["loader"] != "shared":
         parts.append(f"{cell['loader']} with {cell['loader_kind']} on {cell['input']}")

@@ -130,11 +130,18 @@ def describe_attempt(job: Any, folder: Path, record: dict) -> str:
 class Failures(logging.Filter):
     """Explains the failed jobs of one call, as a filter that lets every message of Snakemake's logger pass.
 
-    workflow: Snakemake's. say: prints a message. causes: what failed for good in this call, in the order of time.
+    workflow: Snakemake's. say: prints a message. find_full_disks: returns a message for each folder whose disk is full.
+    causes: what failed for good in this call, in the order of time.
     """
 
-    def __init__(self, workflow: Any, say: Callable[[str], None]):
+    def __init__(
+        self,
+        workflow: Any,
+        say: Callable[[str], None],
+        find_full_disks: Callable[[list[Path]], list[str]] = list_full_disks,
+    ):
         super().__init__()
+        self._find_full_disks = find_full_disks
         self._workflow, self._say, self._attempts = workflow, say, dict[str, set[Path]]()
         self._checked_at, self._is_disk_full = -DISK_CHECK_S, False
         self._blocked: set[str] = set()
@@ -246,7 +253,7 @@ class Failures(logging.Filter):
     def _check_disks(self) -> None:
         if time.monotonic() - self._checked_at >= DISK_CHECK_S:
             self._checked_at = time.monotonic()
-            messages = list_full_disks(list_folders())
+            messages = self._find_full_disks(list_folders())
             self._is_disk_full = bool(messages)
             for message in messages:
                 self._say(message)

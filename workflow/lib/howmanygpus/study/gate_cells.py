@@ -13,14 +13,14 @@ setting that changes the work is therefore compared with the reference, and fail
 import hashlib
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
 from howmanygpus.gate.task_forms import SGD_FORM, Variation, make_optimizer
 from howmanygpus.registry import FRAMEWORKS
-from howmanygpus.settings import CELL, NONE, OPTIMIZER, SETTINGS, TASK, list_defaults
+from howmanygpus.settings import CELL, NONE, OPTIMIZER, SETTINGS, TASK, Setting, list_defaults
 from howmanygpus.site.machine import Device
 from howmanygpus.study.invalidation.code import hash_checked
 from howmanygpus.study.invalidation.recorded import replace_paths_by_names
@@ -34,55 +34,63 @@ MAX_GATE_DEVICES = 3
 DEVICES_OVER_NODES = 2
 
 
-@dataclass(frozen=True)
-class TrainingPath:
-    """How a cell's runs train: settings of variants that change the executed code or the exchanged gradients.
+OF_VARIATION = ("accumulate", "frozen_batches", "label_smoothing", "optimizer")
+"""Settings of the cell that the task's variation has, but for single keys of the optimizer."""
+PARTS = {
+    "batchnorm": "",
+    "loss_on_every_device": "_loss-on-every-device",
+    "tier": "_{tier}",
+    "loader": "_{loader}-{loader_kind}-{input}",
+    "loader_kind": "",
+    "input": "",
+    "gradient_compression": "_{gradient_compression}",
+    "powersgd_rank": "{powersgd_rank}",
+    "horovod_controller": "_{horovod_controller}",
+}
+"""Parts of file names, by the settings that each cell has; a part is left out if the value is the usual one.
 
-    loader: `shared`, or the module of the framework's own. input: the form of the images, which is `arrays` for the
-    shared loader. powersgd_rank: 0 without that compression.
+The task's name has `batchnorm`. Any other setting is only in cells with another value than its default, and its part
+comes from name_setting.
+"""
+
+
+def select_settings(framework: str, source: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a cell, without those of the task's variation: each of PARTS, others if not the default.
+
+    source: the input of a run. settings: its complete ones. `loader` becomes `shared` or the module of the framework's
+    own, `input` is the form of the images, which is `arrays` for the shared loader, and `powersgd_rank` is 0 without
+    that compression. Below `optimizer` are the keys that the task's optimizer of the same form does not have.
     """
+    resolved = settings | resolve_loader(framework, settings)
+    # JPEG is lossy; the frameworks' decoders differ by up to one level.
+    resolved["input"] = "png" if resolved["loader"] != SHARED and source in FILES else "arrays"
+    if settings["gradient_compression"] != "powersgd":
+        resolved["powersgd_rank"] = 0
+    formed = make_optimizer(SGD_FORM)
+    others = _select_other(SETTINGS, settings, [*PARTS, *OF_VARIATION])
+    optimizer = _select_other(OPTIMIZER, settings["optimizer"], formed)
+    return {key: resolved[key] for key in PARTS} | others | ({"optimizer": optimizer} if optimizer else {})
 
-    tier: str
-    loader: str
-    loader_kind: str
-    input: str
-    gradient_compression: str
-    powersgd_rank: int
-    horovod_controller: str
 
-    @classmethod
-    def find(cls, framework: str, source: str, settings: dict) -> "TrainingPath":
-        """Return the path of a run. source: its input; settings: settings of its variant."""
-        loader = resolve_loader(framework, settings)
-        is_native = loader["loader"] != SHARED
-        compression = settings["gradient_compression"]
-        return cls(
-            tier=settings["tier"],
-            **loader,
-            # JPEG is lossy; the frameworks' decoders differ by up to one level.
-            input="png" if is_native and source in FILES else "arrays",
-            gradient_compression=compression,
-            powersgd_rank=settings["powersgd_rank"] if compression == "powersgd" else 0,
-            horovod_controller=settings["horovod_controller"],
-        )
+def _select_other(table: dict[str, Setting], values: dict[str, Any], known: Container[str]) -> dict[str, Any]:
+    """Return the settings of the cell that are not known and differ from their default."""
+    found = {key: setting.default for key, setting in table.items() if setting.gate.by == CELL and key not in known}
+    return {key: values[key] for key, default in found.items() if values.get(key, default) != default}
 
-    @property
-    def option(self) -> str:
-        """The part of file names that distinguishes this training path from the usual one."""
-        option = f"_{self.tier}" if self.tier == "best" else ""
-        option += f"_{self.loader}-{self.loader_kind}-{self.input}" if self.loader != SHARED else ""
-        rank = self.powersgd_rank or ""
-        option += f"_{self.gradient_compression}{rank}" if self.gradient_compression != "none" else ""
-        return option + (f"_{self.horovod_controller}" if self.horovod_controller != "gloo" else "")
+
+def describe_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return a cell's settings as gate.task.make_spec expects them: those that not every cell has are below `more`."""
+    more = {key: value for key, value in settings.items() if key not in PARTS}
+    return ({"more": more} if more else {}) | {key: settings[key] for key in PARTS}
 
 
 @dataclass(frozen=True)
 class ParityCell:
     """One cell of the parity gate. All runs of a cell share its verdict; runs on several nodes have a separate cell.
 
-    model_options: options that differ from the model's defaults. own_model: the user's model; None for a network of the
-    workflow. shape: height, width and channels of the images. variation: of the task. more: other settings that differ
-    from their defaults (study.gate_cells.select_more_settings).
+    model_options: options that differ from the model's defaults. shape: height, width and channels of the images.
+    hardware: what the device is. settings: see select_settings. variation: of the task. own_model: the user's model;
+    None for a network of the workflow.
     """
 
     framework: str
@@ -92,15 +100,11 @@ class ParityCell:
     num_classes: int
     precision: str
     device: str
-    batchnorm: str
-    loss_on_every_device: bool
-    device_kind: str
-    cores_per_device: int
+    hardware: Device
     over_nodes: bool
-    path: TrainingPath
+    settings: dict[str, Any]
     variation: Variation
     own_model: OwnModel | ModelFolder | None = None
-    more: dict = field(default_factory=dict)
 
     @property
     def code_of_model(self) -> str | OwnModel | ModelFolder:
@@ -108,7 +112,7 @@ class ParityCell:
 
     @property
     def environment(self) -> str:
-        return FRAMEWORKS[self.framework].resolve_environment(self.device_kind, self.path.loader)
+        return FRAMEWORKS[self.framework].resolve_environment(self.hardware.kind, self.settings["loader"])
 
     @property
     def task(self) -> str:
@@ -116,19 +120,22 @@ class ParityCell:
         height, width, channels = self.shape
         own, options = self.own_model, self.model_options
         network = own.name_network(options) if own else name_network(self.model, options)
-        return f"{network}_{height}x{width}x{channels}_classes{self.num_classes}_{self.batchnorm}{self.variation}"
+        size = f"{height}x{width}x{channels}_classes{self.num_classes}"
+        return f"{network}_{size}_{self.settings['batchnorm']}{self.variation}"
 
     @property
     def _options(self) -> str:
         """The part of file names that distinguishes how the cell trains from the usual way."""
-        option = "_loss-on-every-device" if self.loss_on_every_device else ""
-        return option + self.path.option + "".join(map(name_setting, self.more.items()))
+        usual = list_defaults() | {"powersgd_rank": 0}
+        parts = [part.format(**self.settings) for key, part in PARTS.items() if self.settings[key] != usual.get(key)]
+        parts += [name_setting(key, value) for key, value in self.settings.items() if key not in PARTS]
+        return "".join(parts)
 
     @property
     def verdict(self) -> str:
         option = self._options + ("_over-nodes" if self.over_nodes else "")
-        is_dali = self.path.loader == FRAMEWORKS[self.framework].dali_loader
-        loader = SHARED if self.path.loader == SHARED else DALI if is_dali else NATIVE
+        is_dali = self.settings["loader"] == FRAMEWORKS[self.framework].dali_loader
+        loader = SHARED if self.settings["loader"] == SHARED else DALI if is_dali else NATIVE
         checked = hash_checked(self.framework, self.code_of_model, self.environment, loader)
         return f"results/parity/{self.task}/{self.framework}_{self.precision}_{self.device}{option}-{checked}.json"
 
@@ -143,8 +150,8 @@ class ParityCell:
 
         The limits of this cell are too wide for some faults, so its verdict requires that of the strict cell.
         """
-        path = replace(self.path, gradient_compression="none", powersgd_rank=0)
-        strict = replace(self, precision="fp32", path=path)
+        settings = self.settings | {"gradient_compression": "none", "powersgd_rank": 0}
+        strict = replace(self, precision="fp32", settings=settings)
         return None if strict == self else strict
 
     @property
@@ -159,12 +166,13 @@ class ParityCell:
 
     def describe(self) -> dict:
         """Return the cell as gate.task.make_spec expects it."""
-        what = ("framework", "model", "model_options", "precision", "batchnorm", "loss_on_every_device")
-        where = ("device", "device_kind", "cores_per_device")
-        known = {key: getattr(self, key) for key in (*what, *where)} | {"variation": str(self.variation)}
+        known = {key: getattr(self, key) for key in ("framework", "model", "model_options", "precision")}
+        # Snakemake compares the text of a request, in this order.
+        known |= {key: self.settings[key] for key in ("batchnorm", "loss_on_every_device")}
+        known |= {"device": self.device, "device_kind": self.hardware.kind}
+        known |= {"cores_per_device": self.hardware.cores_per_device, "variation": str(self.variation)}
         known |= self.own_model.place if self.own_model else {}
-        known |= {"more": self.more} if self.more else {}
-        return known | vars(self.path) | {"crop": self.shape[:2]}
+        return known | describe_settings(self.settings) | {"crop": self.shape[:2]}
 
     def request(self) -> str:
         return replace_paths_by_names(json.dumps(self.describe()), self.places)
@@ -174,27 +182,25 @@ class ParityCell:
         """The key of the user's model by its path, which is no part of what is recorded."""
         return {path: key for key, path in self.own_model.place.items()} if self.own_model else {}
 
-    def layouts(self, device: Device) -> list[str]:
-        """Return the layouts to observe, each written as devices x nodes.
+    @property
+    def layouts(self) -> list[str]:
+        """The layouts to observe, each written as devices x nodes.
 
         A cell over nodes has two devices on two nodes. Any other cell has one device. It also has three devices on one
         node, or two, if the framework supports them and the machine has them.
         """
         if self.over_nodes:
             return [f"{DEVICES_OVER_NODES}x{DEVICES_OVER_NODES}"]
-        framework = FRAMEWORKS[self.framework]
-        most = min(
-            MAX_GATE_DEVICES, device.devices_per_node, framework.max_devices.get(self.device_kind, MAX_GATE_DEVICES)
-        )
-        is_on_one = self.path.tier == "best" and framework.best_on_one
-        if most == 1 or is_on_one or self.batchnorm not in framework.batchnorm[self.device_kind]:
+        framework, kind = FRAMEWORKS[self.framework], self.hardware.kind
+        most = min(MAX_GATE_DEVICES, self.hardware.devices_per_node, framework.max_devices.get(kind, MAX_GATE_DEVICES))
+        is_on_one = self.settings["tier"] == "best" and framework.best_on_one
+        if most == 1 or is_on_one or self.settings["batchnorm"] not in framework.batchnorm[kind]:
             return ["1x1"]
         return ["1x1", f"{most}x1"]
 
 
-def name_setting(setting: tuple[str, Any]) -> str:
+def name_setting(key: str, value: Any) -> str:
     """Return the part of file names that distinguishes a value of a setting from its default."""
-    key, value = setting
     text = json.dumps(value, sort_keys=True).strip('"')
     if not re.fullmatch("[a-z0-9.]+", text):
         text = hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -216,7 +222,7 @@ class ParityGroup:
         """The name of the group's observations. It has a hash of the verdicts' names, which include code hashes."""
         verdicts = sorted(cell.verdict for cell in self.cells)
         digest = hashlib.sha256(json.dumps(verdicts).encode()).hexdigest()[:8]
-        option = "_mpi" if self.first.path.horovod_controller == "mpi" else ""
+        option = "_mpi" if self.first.settings["horovod_controller"] == "mpi" else ""
         option += "_over-nodes" if self.first.over_nodes else ""
         return f"{self.first.framework}_{self.first.device}{option}-{digest}"
 
@@ -225,11 +231,12 @@ class ParityGroup:
         """The reference files of the tasks on which the cells are observed, without duplicates."""
         return list(dict.fromkeys(f"results/parity/{cell.task}/reference.json" for cell in self.cells))
 
-    def layouts(self, device: Device) -> dict[str, list[str]]:
-        """Return the keys of the cells to observe, by layout (devices x nodes)."""
+    @property
+    def layouts(self) -> dict[str, list[str]]:
+        """The keys of the cells to observe, by layout (devices x nodes)."""
         layouts: dict[str, list[str]] = {}
         for cell in self.cells:
-            for layout in cell.layouts(device):
+            for layout in cell.layouts:
                 layouts.setdefault(layout, []).append(cell.key)
         return layouts
 
@@ -244,20 +251,16 @@ class ParityGroup:
 
 
 def group_cells(cells: Iterable[ParityCell]) -> list[ParityGroup]:
-    """Group cells that one start can observe: same framework, environment, device, cores and launcher.
+    """Group cells that one start can observe: same framework, environment, device and launcher.
 
     All or none are over nodes.
     """
     groups: dict[tuple, list[ParityCell]] = {}
     for cell in cells:
-        where = (cell.device, cell.device_kind, cell.cores_per_device, cell.over_nodes)
-        common = (cell.framework, cell.environment, *where, cell.path.horovod_controller)
+        where = (cell.device, cell.over_nodes)
+        common = (cell.framework, cell.environment, *where, cell.settings["horovod_controller"])
         groups.setdefault(common, []).append(cell)
     return [ParityGroup(tuple(sorted(group, key=lambda cell: cell.key))) for group in groups.values()]
-
-
-HELD = {field.name for kind in (ParityCell, TrainingPath, Variation) for field in fields(kind)} | {"accumulate"}
-"""Names of a cell's own fields, and the setting that the variation has as `accumulates`."""
 
 
 @cache
@@ -270,22 +273,6 @@ def list_gated_defaults() -> dict[str, Any]:
     optimizer = {key: value for key, value in defaults["optimizer"].items() if OPTIMIZER[key].gate.by != TASK}
     known = {key: value for key, value in defaults.items() if SETTINGS[key].gate.by != TASK}
     return known | {"optimizer": optimizer}
-
-
-def select_more_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return what a cell has besides its own fields: settings of the cell that differ from their default.
-
-    settings: complete ones of a run. Keys of the optimizer that the task's optimizer of the same form does not have are
-    below `optimizer`.
-    """
-    defaults = list_defaults()
-    given, usual = settings["optimizer"], defaults["optimizer"]
-    names = [key for key, setting in SETTINGS.items() if setting.gate.by == CELL and key not in HELD]
-    more = {key: settings[key] for key in names if settings.get(key, defaults[key]) != defaults[key]}
-    formed = make_optimizer(SGD_FORM)
-    names = [key for key, setting in OPTIMIZER.items() if setting.gate.by == CELL and key not in formed]
-    own = {key: given[key] for key in names if given[key] != usual[key]}
-    return more | ({"optimizer": own} if own else {})
 
 
 def describe_planned(runs: list[tuple[tuple[int, int], dict[str, Any]]]) -> dict[str, list]:

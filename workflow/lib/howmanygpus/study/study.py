@@ -15,7 +15,7 @@ from howmanygpus.study.batches import accumulate_batches, compute_curves
 from howmanygpus.study.config.datasets import options_of_runs
 from howmanygpus.study.config.images import compute_image_shape
 from howmanygpus.study.config.learning import resolve_optimizer
-from howmanygpus.study.gate_cells import ParityCell, TrainingPath, select_more_settings
+from howmanygpus.study.gate_cells import ParityCell, select_settings
 from howmanygpus.study.initial_weights import InitialWeights
 from howmanygpus.study.largest.largest import Largest, get_series
 from howmanygpus.study.largest.sizes import UNRESOLVED, list_numbers
@@ -204,12 +204,9 @@ class Study:
             num_classes=self.description.num_classes,
             precision=run.precision,
             device=run.device,
-            batchnorm=settings["batchnorm"],
-            loss_on_every_device=settings["loss_on_every_device"],
-            device_kind=self._device(run).kind,
-            cores_per_device=self._device(run).cores_per_device,
+            hardware=self._device(run),
             over_nodes=self.machine.count_nodes(run) > 1,
-            path=TrainingPath.find(run.framework, run.input, settings),
+            settings=select_settings(run.framework, run.input, settings),
             variation=Variation(
                 multi_label=self.description.multi_label,
                 label_smoothing=settings["label_smoothing"],
@@ -218,7 +215,6 @@ class Study:
                 frozen_batches=settings.get("frozen_batches", False),
                 optimizer=name_form(resolve_optimizer(settings["optimizer"], run.framework)),
             ),
-            more=select_more_settings(settings),
         )
 
     def spec(self, run: Run) -> dict:

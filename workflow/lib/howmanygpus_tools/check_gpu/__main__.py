@@ -1,14 +1,17 @@
 """
 Check this machine's GPU in every framework that a site's Pythons have, and write the results to a page.
 
-It looks for frameworks, writes a machine file and a config for those that it finds, and calls Snakemake for the parity
-gate and the rates. Then it trains with each framework's wait turned off in every other window, which must change no
-rate, and calls Snakemake for batch sizes that double until the memory is full. The same call continues an earlier one.
-Ctrl-C and SIGTERM end a call like the time limit, with a page of what there is.
+It looks for frameworks, writes a machine file and a config for those that it finds, and trains two networks in an
+expert's loops and in the workflow. It calls Snakemake for the parity gate and the rates. Then it trains with each
+framework's wait turned off in every other window, which must change no rate, and calls Snakemake for batch sizes that
+double until the memory is full. The same call continues an earlier one. Ctrl-C and SIGTERM end a call like the time
+limit, with a page of what there is.
 """
 
 import argparse
+import itertools
 import json
+import math
 import os
 import re
 import shutil
@@ -17,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
@@ -25,28 +29,33 @@ from snakemake.utils import update_config
 
 from howmanygpus.base.environment import build_surroundings
 from howmanygpus.config.errors import ConfigError, refuse, refuse_choice
-from howmanygpus.files import read_each, write_text_atomic
+from howmanygpus.files import read_each, write_json_atomic, write_text_atomic
 from howmanygpus.gate.variants import describe_variant
 from howmanygpus.measure.host.devices import describe_host
 from howmanygpus.measure.host.gpus import GIB, list_gpu_uuids, read_compute_capability, read_smallest_memory_gib
+from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.environments.find import resolve_python
 from howmanygpus.site.jobs.completing import complete_attempts
 from howmanygpus.site.jobs.invocations import list_living_calls
 from howmanygpus.site.machine import read_machine
 from howmanygpus.study.invalidation.pins import use_existing
 from howmanygpus.study.plan import Plan
-from howmanygpus_tools.check_gpu import findings
+from howmanygpus_tools.check_gpu import NETWORKS, STEPS, findings, lent
+from howmanygpus_tools.check_gpu.expert import FIRST_WAYS, WAYS
 from howmanygpus_tools.check_gpu.findings import describe_wait
+from howmanygpus_tools.check_gpu.lent import FOLDER, PAGE, SNAKEMAKE
 from howmanygpus_tools.check_gpu.overlay import build_overlay, detect_frameworks, share_site_packages
 from howmanygpus_tools.check_gpu.page import render_page
 from howmanygpus_tools.check_gpu.steps import (
     BATCHES,
+    BESIDE_EXPERT,
+    EXPERT_STEPS,
     RATES,
     REFERENCE,
-    STEPS,
     add_size,
     describe_changes,
     describe_machine,
+    describe_task,
     list_environments,
     list_wait_runs,
 )
@@ -54,9 +63,8 @@ from howmanygpus_tools.check_gpu.waits import RunWithoutWait
 from howmanygpus_tools.sessions import explain_end, run_until
 from howmanygpus_tools.wheelhouse.wheelhouse import WheelhouseError
 
-CONFIG, FOLDER, PAGE = Path("config/check_gpu.yaml"), Path("results/check_gpu"), Path("results/check_gpu.md")
-MACHINE, CHANGES = FOLDER / "machine.yaml", FOLDER / "config.yaml"
-SNAKEMAKE = ".venv/bin/snakemake"
+CONFIG = Path("config/check_gpu.yaml")
+MACHINE, CHANGES, LOOPS = (FOLDER / name for name in ("machine.yaml", "config.yaml", "expert.jsonl"))
 OPTIONS = ("--profile", "profiles/local", "--configfile", str(CONFIG), str(CHANGES))
 ASKED_OF_SNAKEMAKE = {
     "gate": ("results/parity/parity.html", "write_parity_page"),
@@ -70,6 +78,8 @@ DEVICES = ("cuda", "cpu")
 NUMBER = re.compile(r"\d+(\.\d+)?")
 ABSENT = "ModuleNotFoundError"
 """Beginning of the reason why a Python does not have a framework. Any other reason is a failure of the check."""
+EXPERT_S, NETWORK_S = 75.0, 240.0
+"""Limits in seconds of an expert's loop, and of the workflow's runs of its network."""
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
@@ -86,6 +96,9 @@ def check_options(arguments: argparse.Namespace) -> None:
     for name in arguments.frameworks:
         if name not in known:
             raise refuse_choice("FRAMEWORKS", name, f"framework for {device}", known)
+    for way in arguments.ways:
+        if way not in WAYS:
+            raise refuse_choice("WAYS", way, "way of the expert", WAYS)
     for step in arguments.steps:
         if step not in STEPS:
             raise refuse_choice("STEPS", step, "step of this check", STEPS)
@@ -139,15 +152,24 @@ def read_plan(changes: dict) -> Plan:
     return Plan(config, machine)
 
 
-def call_snakemake(targets: Iterable[str], until: Iterable[str], deadline: float) -> str:
+def run_for(most_s: float, deadline: float, command: list[str], **options) -> int | None:
+    """Run a command for a time, and return as run_until. Raises StoppedError if it was stopped at the deadline."""
+    end = time.monotonic() + most_s
+    status = run_until(min(deadline, end), command, **options)
+    if status is None and deadline <= end:
+        raise StoppedError(findings.TIME_UP)
+    return status
+
+
+def call_snakemake(targets: Iterable[str], until: Iterable[str], deadline: float, most_s: float = math.inf) -> str:
     """Make targets, and return how Snakemake ended. until: rules at which it ends; deadline: by time.monotonic().
 
-    Raises StoppedError if Snakemake was stopped or killed.
+    most_s: its limit. Raises StoppedError if Snakemake was killed, or stopped at the deadline.
     """
     rules = ["--until", *until] if until else []
-    status = run_until(deadline, [SNAKEMAKE, *targets, *rules, *OPTIONS], env=remove_own_path())
+    status = run_for(most_s, deadline, [SNAKEMAKE, *targets, *rules, *OPTIONS], env=remove_own_path())
     if status is None:
-        raise StoppedError(findings.TIME_UP)
+        return f"Snakemake was stopped after {most_s:.0f} s"
     ended = explain_end("Snakemake", status)
     if status < 0:
         raise StoppedError(ended)
@@ -203,26 +225,97 @@ class Check:
     """The steps of one call.
 
     changes: of the config, to which the batch sizes tried are added. steps: those asked for, of STEPS. deadline: by
-    time.monotonic(). why: how each step ended, by its name or, for runs without wait, by framework.
+    time.monotonic(). ways: of the expert. save_to: folder to which everything is copied after each part. commit: of
+    this tree. why: how each
+    step ended, by its name or, for runs without wait, by framework, and for the expert's loops by network and way.
     """
 
-    def __init__(self, changes: dict, device: str, steps: list[str], deadline: float):
+    def __init__(
+        self,
+        changes: dict,
+        device: str,
+        steps: list[str],
+        deadline: float,
+        ways: Iterable[str] = FIRST_WAYS,
+        save_to: Path | None = None,
+        commit: str = "",
+    ):
         self.changes, self.device, self.steps, self.deadline = changes, device, steps, deadline
+        self.ways, self.save_to, self.commit = list(ways), save_to, commit
         self.plan = read_plan(changes)
         self.why: dict[str, str] = {}
 
     def run(self) -> None:
         """Do the steps, as far as there is time."""
         try:
+            for network in NETWORKS:
+                if network in self.steps:
+                    self._train_beside_expert(network)
             self._call("gate", "rates")
             if "waits" in self.steps:
                 self._wait()
+                self.save()
             if "batches" in self.steps:
                 self._double_batches()
         except (StoppedError, KeyboardInterrupt) as end:
             said = str(end) or "the check was interrupted"
             print(f"The check ends here: {said}", flush=True)
             self.why = dict.fromkeys(STEPS, said) | self.why
+
+    def save(self) -> None:
+        """Write the file of the card, and copy everything that exists if that is asked for."""
+        host = describe_host(list_gpu_uuids() if self.device == "cuda" else [])
+        write_card(self.compare_with_expert(), self.commit, host["driver_version"])
+        if self.save_to:
+            lent.save(self.save_to)
+
+    def list_ways(self) -> dict[str, str]:
+        """Return the Python of each of the expert's ways whose framework was found."""
+        pythons = {}
+        for way in self.ways:
+            environment = FRAMEWORKS[WAYS[way][0]].environments[self.device]
+            if found := self.plan.machine.environments.get(environment):
+                pythons[way] = found["python"]
+        return pythons
+
+    def _train_beside_expert(self, network: str) -> None:
+        """Train a network in an expert's loops, in a process for each framework, and then in the workflow."""
+        study = self.plan.studies[BESIDE_EXPERT[network]]
+        task, loops = describe_task(study), findings.read_loops(LOOPS)
+        done = [key for key, loop in loops.items() if "error" not in loop]
+        size = task["model"], task["batch_size"]
+        pythons = {way: python for way, python in self.list_ways().items() if (*size, way) not in done}
+        environment = build_surroundings(os.environ) | {"PYTHONPATH": "workflow/lib"}
+        for _, group in itertools.groupby(pythons, lambda way: WAYS[way][0]):
+            ways = list(group)
+            print(f"Training {network} as an expert would: {', '.join(ways)}", flush=True)
+            command = [
+                pythons[ways[0]],
+                "-W",
+                "ignore",
+                "-m",
+                "howmanygpus_tools.check_gpu.expert",
+                "--task",
+                json.dumps(task),
+            ]
+            command += ["--steps", str(EXPERT_STEPS[self.device]), *ways]
+            with open(LOOPS, "ab") as printed:
+                status = run_for(EXPERT_S * len(ways), self.deadline, command, env=environment, stdout=printed)
+            ended = "its limit was reached" if status is None else explain_end("its process", status)
+            self.why |= {f"{network} {way}": ended for way in ways}
+            self.save()
+        self.why[network] = call_snakemake([study.name], ["train"], self.deadline, NETWORK_S)
+        self.save()
+
+    def compare_with_expert(self) -> list[dict]:
+        """Return the rows of the networks that were asked for."""
+        loops, rows = findings.read_loops(LOOPS), []
+        for network in [network for network in NETWORKS if network in self.steps]:
+            study, why = self.plan.studies[BESIDE_EXPERT[network]], self.why.get(network, "")
+            runs, ways = findings.tabulate(study.describe()), dict.fromkeys(self.list_ways(), why)
+            ways |= {way: self.why[key] for way in ways if (key := f"{network} {way}") in self.why}
+            rows += findings.compare_with_expert(runs, describe_task(study), ways, loops, why)
+        return rows
 
     def _call(self, *steps: str) -> None:
         """Do those of the steps that were asked for, in one call of Snakemake."""
@@ -231,6 +324,7 @@ class Check:
             self.why = {step: how for step, how in self.why.items() if step not in asked}
             targets, rules = zip(*asked.values(), strict=True)
             self.why |= dict.fromkeys(asked, call_snakemake(targets, rules, self.deadline))
+            self.save()
 
     def _wait(self) -> None:
         """Do the runs without wait. Without the step `rates`, Snakemake makes what they need."""
@@ -265,7 +359,7 @@ def list_verdicts(plan: Plan) -> list[dict]:
         cell = plan.parity_cells[path]
         verdict = json.loads(Path(path).read_text()) if Path(path).exists() else {"status": NOT_CHECKED}
         said = {key: "" if verdict["status"] == NOT_CHECKED else verdict[key] for key in ("status", "reason")}
-        variant = describe_variant(cell.describe()) or cell.path.tier
+        variant = describe_variant(cell.describe()) or cell.settings["tier"]
         cells.append({"framework": cell.framework, "variant": variant, "precision": cell.precision} | said)
     frameworks, variants = plan.studies[RATES].config["frameworks"], list(plan.studies[RATES].config["variants"])
 
@@ -288,8 +382,23 @@ def describe_machine_seen(device: str, rates) -> dict:
         "driver": host["driver_version"],
         "processor": f"{host['cpu_model']}, {len(os.sched_getaffinity(0))} cores",
         "Python of the workflow": host["python_version"],
-        "commit": host["git_commit"],
     }
+
+
+def find_commit(wheels: Path | None) -> str:
+    """Return the commit of this tree; without `.git`, what was noted beside the wheels. Empty if nobody knows."""
+    noted = Path(wheels or "", "commit")
+    return describe_host([])["git_commit"] or (noted.read_text().strip() if wheels and noted.exists() else "")
+
+
+def write_card(rows: list[dict], commit: str, driver: str | None) -> None:
+    """Write the rates of a card to a file named by card and date, if anything was trained. rows: beside an expert."""
+    cards = [row["device"] for row in rows if row["device"]]
+    if cards:
+        today = datetime.now(UTC).date().isoformat()
+        name = re.sub(r"[^a-z0-9]+", "-", cards[0].lower()).strip("-")
+        card = {"card": cards[0], "date": today, "commit": commit, "driver": driver, "rows": rows}
+        write_json_atomic(FOLDER / f"{name}-{today}.json", card)
 
 
 def write_page(check: Check, found: list[dict]) -> list[str]:
@@ -299,14 +408,19 @@ def write_page(check: Check, found: list[dict]) -> list[str]:
     rates, batches = (findings.tabulate(plan.studies[study].describe()) for study in (RATES, BATCHES))
     rates = rates if "rates" in steps else rates.iloc[:0]
     batches = batches if "batches" in steps else batches.iloc[:0]
+    networks = check.compare_with_expert()
     verdicts, telemetry = list_verdicts(plan) if "gate" in steps else [], findings.add_telemetry(rates, on_gpu)
     wait_runs = plan_waits(plan, device) if "waits" in steps else []
     waits = [describe_wait(run, why.get(run.framework) or why["waits"]) for run in wait_runs]
     largest = findings.find_largest(batches, num_train, on_gpu, why.get("batches", ""))
     broken = [answer for answer in found if answer["reason"] and not answer["reason"].startswith(ABSENT)]
-    failures = findings.list_failures(verdicts, rates, telemetry, waits, largest, broken, why)
-    machine = describe_machine_seen(device, rates) | ({} if {*steps} == {*STEPS} else {"steps": ", ".join(steps)})
-    write_text_atomic(PAGE, render_page(machine, found, verdicts, rates, telemetry, waits, largest, failures))
+    failures = findings.list_failures(networks, verdicts, rates, telemetry, waits, largest, broken, why)
+    machine = (
+        describe_machine_seen(device, rates)
+        | {"commit": check.commit}
+        | ({} if {*steps} == {*STEPS} else {"steps": ", ".join(steps)})
+    )
+    write_text_atomic(PAGE, render_page(machine, found, networks, verdicts, rates, telemetry, waits, largest, failures))
     return failures
 
 
@@ -318,6 +432,8 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--wheels", type=Path, nargs="?", help="folder of wheels to install from, without a network")
     parser.add_argument("--minutes", required=True, help="time after which the page is written as it is")
     parser.add_argument("--frameworks", nargs="*", default=[], help="check these only (default: all that are found)")
+    parser.add_argument("--ways", nargs="*", default=FIRST_WAYS, help="loops of the expert (default: all but `graphs`)")
+    parser.add_argument("--save-to", type=Path, help="copy everything to this folder after each part")
     parser.add_argument("--steps", nargs="*", default=STEPS, help=f"do these only (default: {' '.join(STEPS)})")
     arguments = parser.parse_args()
     try:
@@ -343,10 +459,12 @@ def main() -> None:
     frameworks = [name for environment in environments if environment in versions for name in environments[environment]]
     frameworks = arguments.frameworks or frameworks
     changes = describe_changes(frameworks, arguments.device, str(MACHINE), has_gate="gate" in arguments.steps)
-    check = Check(changes, arguments.device, arguments.steps, deadline)
+    commit = find_commit(arguments.wheels)
+    check = Check(changes, arguments.device, arguments.steps, deadline, arguments.ways, arguments.save_to, commit)
     unlock(started)
     check.run()
     failures = write_page(check, found)
+    check.save()
     for failure in failures:
         print(f"FAILED {failure}")
     print(f"{PAGE}: {len(failures)} failures")

@@ -182,7 +182,63 @@ def _explain_batch(row: dict, most: int, on_gpu: bool, why: str) -> str:
     return f"memory for every batch up to {row['largest']} of {most} images; the end was not reached" if on_gpu else ""
 
 
+RIVALS = {("pytorch_ddp", "stock"): "nchw", ("pytorch_ddp", "best"): "compile", ("jax_sharding", "stock"): "jax"}
+"""The expert's way that does what a framework does in a tier."""
+EXPERT = "expert"
+
+
+def read_loops(path: Path) -> dict[tuple[str, int, str], dict]:
+    """Return what the expert's loops have printed, the last by network, batch and way. path: a file of JSON lines."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return {(row["model"], row["batch_size"], row["way"]): row for row in rows}
+
+
+def compare_with_expert(
+    runs: pd.DataFrame, task: dict, ways: Mapping[str, str], loops: Mapping[tuple, dict], why: str
+) -> list[dict]:
+    """Return a row for each of the expert's loops of a network, then one for each of the workflow's runs.
+
+    runs: table of the study. task: see steps.describe_task. ways: those asked for, each with how it ended. loops: see
+    read_loops. why: how the workflow's runs ended. Keys: model, batch_size, framework (or `expert`), way (or tier),
+    status, reason, images_per_s, step_s, first_step_s, peak_memory_gib (None without a value), over_expert (the rate
+    over that of the expert's loop that does the same), expert_way, device, and `problem`.
+    """
+    size = {key: task[key] for key in ("model", "batch_size")}
+    rows, rates = [], {}
+    for way, ended in ways.items():
+        loop = loops.get((*size.values(), way), {"error": explain_missing(ended)})
+        row = size | {"framework": EXPERT, "way": way, "status": "" if "error" in loop else "completed"}
+        row |= {"reason": loop.get("error", ""), "problem": loop.get("error", ""), "device": loop.get("device")}
+        rates[way] = loop.get("images_per_s")
+        rows.append(row | {key: loop.get(key) for key in LOOP_RATES})
+    for _, run in runs.iterrows():
+        row = size | {key: run[key] for key in ("framework", "status", "reason")} | {"way": run["variant"]}
+        row |= {
+            "device": run["device_model"] if run["status"] == "completed" else None,
+            "problem": _explain_run(run, why),
+        }
+        row |= {key: _none_if_nan(run[name]) for key, name in LOOP_RATES.items()}
+        way = RIVALS.get((run["framework"], run["variant"]), "")
+        if row["images_per_s"] and rates.get(way):
+            row |= {"expert_way": way, "over_expert": row["images_per_s"] / rates[way]}
+        rows.append(row)
+    return rows
+
+
+LOOP_RATES = {"images_per_s": "images_per_s", "step_s": "step_s_median", "first_step_s": "compile_s"}
+LOOP_RATES |= {"peak_memory_gib": "peak_memory_gib"}
+"""Numbers of an expert's loop, with the columns that the workflow's runs have them in."""
+
+
+def _explain_run(run: pd.Series, why: str) -> str:
+    """Return why a run has no result; empty if it has one, or cannot have one. why: how its step ended."""
+    if run["status"] in ("completed", "unsupported"):
+        return ""
+    return explain_missing(why) if run["status"] == "missing" else f"{run['status']}: {run['reason']}"
+
+
 def list_failures(
+    networks: list[dict],
     verdicts: list[dict],
     rates: pd.DataFrame,
     telemetry: list[dict],
@@ -193,20 +249,20 @@ def list_failures(
 ) -> list[str]:
     """Return every failure of the check as one line: what failed, and why. `unsupported` is no failure.
 
-    verdicts: `framework`, `variant`, `precision`, `status` (empty without a verdict) and `reason` of each cell. waits:
-    see report.check_gpu.findings. not_found: frameworks that are installed in the site's Python but do not work, as
-    `environment` and `reason`. why: how the steps `gate` and `rates` ended.
+    networks: see compare_with_expert. verdicts: `framework`, `variant`, `precision`, `status` (empty without a verdict)
+    and `reason` of each cell. waits: see describe_wait. not_found: frameworks that are installed in the site's Python
+    but do not work, as `environment` and `reason`. why: how the steps `gate` and `rates` ended.
     """
     failures = [f"{found['environment']}: {found['reason']}" for found in not_found]
+    for row in networks:
+        failures += [f"{row['model']} of {row['framework']} ({row['way']}): {row['problem']}"] if row["problem"] else []
     for verdict in verdicts:
         if verdict["status"] not in ("passed", "unsupported"):
             said = f"{verdict['status']}: {verdict['reason']}" if verdict["status"] else explain_missing(why["gate"])
             name = f"{verdict['framework']} ({verdict['variant']})"
             failures.append(f"gate of {name} in {verdict['precision']}: {said}")
     for _, row in rates.iterrows():
-        if row["status"] not in ("completed", "unsupported"):
-            is_missing = row["status"] == "missing"
-            said = explain_missing(why["rates"]) if is_missing else f"{row['status']}: {row['reason']}"
+        if said := _explain_run(row, why.get("rates", "")):
             failures.append(f"run {describe_run(row)}: {said}")
     failures += [f"telemetry of {row['run']}: {row['problem']}" for row in telemetry if row["problem"]]
     failures += [f"wait of {row['framework']}: {row['problem']}" for row in waits if row["problem"]]

@@ -6,6 +6,11 @@ from datetime import UTC, datetime
 import pandas as pd
 
 ABSENT = "—"
+NETWORK_COLUMNS = {
+    **{"model": "network", "batch_size": "batch", "framework": "framework", "way": "way", "status": "status"},
+    **{"images_per_s": "images/s", "step_s": "step, ms", "first_step_s": "first step, s"},
+    **{"peak_memory_gib": "peak memory, GiB", "over_expert": "over the expert's", "expert_way": "which is"},
+}
 RATE_COLUMNS = {
     **{"framework": "framework", "variant": "variant", "input": "input", "precision": "precision"},
     **{"status": "status", "images_per_s": "images/s", "step_s_median": "median step, ms", "data_wait_frac": "waiting"},
@@ -23,12 +28,16 @@ LARGEST_COLUMNS = {
     **{"framework": "framework", "largest": "largest batch", "images_per_s": "images/s there"},
     **{"peak_memory_gib": "peak memory there, GiB", "next": "next batch", "status": "its status", "reason": "reason"},
 }
-FRACTIONS, SECONDS_TO_MS = ("data_wait_frac", "utilisation_frac"), ("step_s_median", "with_wait_s", "without_s")
+FRACTIONS, SECONDS_TO_MS = (
+    ("data_wait_frac", "utilisation_frac"),
+    ("step_s", "step_s_median", "with_wait_s", "without_s"),
+)
 
 
 def render_page(
     machine: dict,
     frameworks: list[dict],
+    networks: list[dict],
     verdicts: list[dict],
     rates: pd.DataFrame,
     telemetry: list[dict],
@@ -47,6 +56,7 @@ def render_page(
             {"environment": "environment", "version": "version", "python": "Python", "reason": "why it is not used"},
             frameworks,
         ),
+        "Beside an expert": render_table(NETWORK_COLUMNS, networks),
         "Parity gate": render_verdicts(verdicts),
         "Rates": render_table(RATE_COLUMNS, rates.to_dict("records")),
         "Telemetry": render_table(TELEMETRY_COLUMNS, telemetry),

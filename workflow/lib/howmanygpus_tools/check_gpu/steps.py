@@ -14,20 +14,29 @@ from howmanygpus.site.requests import placement
 from howmanygpus.study.invalidation.pins import environment_record
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run
-from howmanygpus_tools.check_gpu import waits
+from howmanygpus.study.study import Study
+from howmanygpus_tools.check_gpu import NETWORKS, waits
+from howmanygpus_tools.check_gpu.expert import WAYS
 from howmanygpus_tools.check_gpu.waits import RunWithoutWait
 
 RATES, BATCHES = "check_gpu_rates", "check_gpu_batches"
-STEPS = ("site", "gate", "rates", "waits", "batches")
-"""The steps of the check in their order. The first is always done: it looks for frameworks."""
+BESIDE_EXPERT = {network: f"check_gpu_{network}" for network in NETWORKS}
+"""The study of each network that is also trained in an expert's loops."""
+EXPERT_STEPS = {"cuda": 60, "cpu": 2}
+"""Measured steps of an expert's loop."""
+SMALL = {"options": {"image_shape": [32, 32, 3], "num_classes": 10, "num_train": 64, "num_test": 16}}
+SHORT = {"per_device_batch_size": [2], "steps": 6, "warmup_steps": 2, "window_steps": 2, "loader_workers": 1}
 REFERENCE = "pytorch-cpu"
 """The environment in which the parity gate computes its reference, on the CPU; any build of PyTorch can."""
 REHEARSAL = {
     "datasets": {
+        "check_gpu_224": SMALL,
+        "check_gpu_32": SMALL,
         "check_gpu_images": {"options": {"image_shape": [8, 8, 3], "num_train": 256, "num_test": 64}},
         "check_gpu_batches": {"options": {"image_shape": [8, 8, 3], "num_train": 64, "num_test": 16}},
     },
     "studies": {
+        **dict.fromkeys(BESIDE_EXPERT.values(), SHORT),
         RATES: {"per_device_batch_size": [16], "steps": 24, "warmup_steps": 4, "window_steps": 10, "loader_workers": 1},
         BATCHES: {"per_device_batch_size": [32], "eval_batch_size": 16, "loader_workers": 1},
     },
@@ -73,12 +82,22 @@ def describe_changes(frameworks: list[str], device: str, machine: str, has_gate:
 
     Without the gate, runs are trained unchecked. A later check with it gives verdicts and repeats no run.
     """
-    changes: dict = copy.deepcopy(REHEARSAL) if device == "cpu" else {"studies": {RATES: {}, BATCHES: {}}}
+    changes: dict = copy.deepcopy(REHEARSAL) if device == "cpu" else {"studies": {}}
     found = [name for name in FRAMEWORKS if name in frameworks]
-    for study, names in {RATES: found, BATCHES: choose_one_per_family(found)}.items():
-        changes["studies"][study] |= {"devices": [device], "frameworks": names}
+    rivals = [name for name in found if name in {framework for framework, _ in WAYS.values()}] or found[:1]
+    trained = {RATES: found, BATCHES: choose_one_per_family(found)} | dict.fromkeys(BESIDE_EXPERT.values(), rivals)
+    for study, names in trained.items():
+        changes["studies"].setdefault(study, {}).update(devices=[device], frameworks=names)
         changes["studies"][study] |= {} if has_gate else {"parity": "off"}
     return changes | {"machine": machine}
+
+
+def describe_task(study: Study) -> dict:
+    """Return what an expert's loop needs of a study, as JSON has it."""
+    (batch_size,), optimizer = study.config["per_device_batch_size"], study.config["optimizer"]
+    task = {"model": study.config["model"], "image_shape": list(study.description.image_shape)}
+    task |= {"num_classes": study.description.num_classes, "batch_size": batch_size}
+    return task | {key: optimizer[key] for key in ("learning_rate", "momentum")}
 
 
 def add_size(study: dict, growing: list[str], num_train: int) -> bool:

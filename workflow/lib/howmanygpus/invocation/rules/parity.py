@@ -71,8 +71,7 @@ class ParityRules(RuleFunctions):
 
     def layouts(self, wildcards) -> str:
         """Return as JSON the keys of the cells to observe, by layout (devices x nodes)."""
-        group = self._group(wildcards)
-        return json.dumps(group.layouts(self._machine.device(group.first.device)))
+        return json.dumps(self._group(wildcards).layouts)
 
     def studies(self, wildcards, input) -> str:
         """Return as JSON the studies that need each cell of the group, by the cell's key. They share its bill."""
@@ -84,7 +83,7 @@ class ParityRules(RuleFunctions):
         return json.dumps({cell.key: needing[cell.verdict] for cell in self._group(wildcards).cells})
 
     def placement(self, wildcards, input) -> str:
-        return placement(self._machine, self._machine.device(self._group(wildcards).first.device))
+        return placement(self._machine, self._group(wildcards).first.hardware)
 
     def devices(self, wildcards) -> list[int]:
         """Return the numbers of devices on which cells of a task are observed, with those of an earlier reference.
@@ -93,7 +92,7 @@ class ParityRules(RuleFunctions):
         """
         found = {*self._read_earlier(wildcards, "devices")}
         for cell in self._cells_of_task(wildcards):
-            found |= {int(layout.split("x")[0]) for layout in cell.layouts(self._machine.device(cell.device))}
+            found |= {int(layout.split("x")[0]) for layout in cell.layouts}
         return sorted(found)
 
     def precisions(self, wildcards) -> list[str]:
@@ -113,13 +112,11 @@ class ParityRules(RuleFunctions):
     def size(self, wildcards) -> JobSize:
         """Return the size of the group's job, which is the maximum over its layouts."""
         cell = self._group(wildcards).first
-        device = self._machine.device(cell.device)
-        layouts = [tuple(map(int, layout.split("x"))) for layout in self._group(wildcards).layouts(device)]
+        layouts = [tuple(map(int, layout.split("x"))) for layout in self._group(wildcards).layouts]
         num_nodes = max(nodes for _, nodes in layouts)
         num_gpus = num_nodes * max(devices // nodes for devices, nodes in layouts)
-        return JobSize(
-            device, FRAMEWORKS[cell.framework].launcher, num_gpus, num_nodes, resolve_limit_min(self._machine)
-        )
+        limit_min = resolve_limit_min(self._machine)
+        return JobSize(cell.hardware, FRAMEWORKS[cell.framework].launcher, num_gpus, num_nodes, limit_min)
 
     def measurement(self, wildcards) -> int:
         """Return the part of `measurement` that observing takes.
@@ -155,8 +152,7 @@ class ParityRules(RuleFunctions):
         return self._cell(wildcards).request()
 
     def cell_layouts(self, wildcards) -> list[str]:
-        cell = self._cell(wildcards)
-        return cell.layouts(self._machine.device(cell.device))
+        return self._cell(wildcards).layouts
 
     def planned(self, wildcards) -> str:
         """Return as JSON what the runs behind each verdict do, by the verdict's path; see describe_planned."""

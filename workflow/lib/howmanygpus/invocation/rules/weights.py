@@ -77,7 +77,7 @@ class OwnModelRules(RuleFunctions):
         network = wildcards.own_model + wildcards.options
         found = set()
         for cell in self._plan.parity_cells.values():
-            if cell.device_kind == "cpu" and cell.own_model:
+            if cell.hardware.kind == "cpu" and cell.own_model:
                 is_same = cell.own_model.name_network(cell.model_options) == network
                 found |= {cell.precision} if is_same else set()
         return sorted(found - {"fp32"})

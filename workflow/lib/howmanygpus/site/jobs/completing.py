@@ -12,16 +12,19 @@ import json
 import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from howmanygpus.base.secrets import make_hiding
 from howmanygpus.files import read_each, write_json_atomic
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.paths import ATTEMPTS
+from howmanygpus.site import slurm
 from howmanygpus.site.jobs.endings import explain_crash, explain_full_disk, explain_job
 from howmanygpus.site.jobs.invocations import identify_folder, is_alive, read_start_ticks
-from howmanygpus.site.slurm import Job, SlurmError, find_job, look_up
+from howmanygpus.site.slurm import Job, SlurmError
 
 OWNER, REPLACED = "owner.json", "replaced.json"
 """Files of an attempt that name its owner and the attempt that replaced it."""
@@ -74,7 +77,7 @@ class Owner:
             return False
         if self.job:
             try:
-                job = find_job(self.job)
+                job = slurm.find_job(self.job)
             except SlurmError:
                 return True
             return job is not None and job.is_alive
@@ -96,20 +99,20 @@ def list_running_attempts(folder: Path = Path(), run: str = "") -> list[tuple[Pa
     return [(attempt, owner) for attempt, owner, is_working in found if is_working]
 
 
-def complete_attempts(attempts: Path = ATTEMPTS) -> list[Path]:
-    """Complete the records of attempts that have ended without an outcome.
+def complete_attempts(attempts: Path = ATTEMPTS, slurm: Any = slurm) -> list[Path]:
+    """Complete the records of attempts that have ended without an outcome. slurm: the client that knows of jobs.
 
     Returns the records that still said `running`. An attempt that another call publishes meanwhile is left out.
     """
-    return [path for path in read_each(attempts, "**/attempt.json", _settle_attempt) if path]
+    return [path for path in read_each(attempts, "**/attempt.json", partial(_settle_attempt, slurm)) if path]
 
 
-def _settle_attempt(path: Path) -> Path | None:
+def _settle_attempt(slurm: Any, path: Path) -> Path | None:
     """Complete the record of an attempt if it has ended, and return its path if it still said `running`."""
     record = json.loads(path.read_text())
     if record.get("settled"):
         return None
-    found = _find_end(path.parent, record)
+    found = _find_end(slurm, path.parent, record)
     # SLURM may take long to answer. Meanwhile the launcher may have written how it ended.
     if found is None or json.loads(path.read_text()) != record:
         return None
@@ -165,7 +168,7 @@ def delete_leftover(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _find_end(attempt: Path, record: dict) -> dict | None:
+def _find_end(slurm: Any, attempt: Path, record: dict) -> dict | None:
     """Return what completes the record of an attempt, or None if it may still run or SLURM cannot tell its end yet."""
     owner = Owner.read(attempt / OWNER) if (attempt / OWNER).exists() else None
     if owner and owner.folder_id != identify_folder() and record["status"] == "running":
@@ -175,7 +178,7 @@ def _find_end(attempt: Path, record: dict) -> dict | None:
     # The allocation of a packed attempt goes on after it.
     found = _explain_end_of_process(record, owner) if not job or job.get("packed") else None
     if found is None and job:
-        found = _explain_end_of_job(record | told)
+        found = _explain_end_of_job(slurm, record | told)
     if found is None:
         return None
     if found.get("status") == "killed":
@@ -200,17 +203,17 @@ def _explain_end_of_process(record: dict, owner: Owner | None) -> dict | None:
     return {"status": "killed", "reason": "the launcher ended without a word, as after kill -9 or a lost node"}
 
 
-def _explain_end_of_job(record: dict) -> dict | None:
+def _explain_end_of_job(slurm: Any, record: dict) -> dict | None:
     """Return status and reason of an attempt whose job has ended, as SLURM knows them; None if it may still run.
 
     The result is empty if the record tells the end.
     """
     if record["status"] not in ("running", "interrupted") and record.get("reason") not in TERMINATED:
-        return _explain_preemption(record) if record["status"] in FAILED_BY_ITSELF else {}
+        return _explain_preemption(slurm, record) if record["status"] in FAILED_BY_ITSELF else {}
     if (job_id := record["job"].get("id")) is None:
         return None if record["status"] == "running" else {}
     try:
-        job = look_up(job_id)
+        job = slurm.look_up(job_id)
     except SlurmError:
         return None
     if job and job.is_alive and not was_requeued(record, job):
@@ -222,7 +225,7 @@ def _explain_end_of_job(record: dict) -> dict | None:
     return {}
 
 
-def _explain_preemption(record: dict) -> dict | None:
+def _explain_preemption(slurm: Any, record: dict) -> dict | None:
     """Return status and reason of an attempt that failed because its processes got the signal of a preemption.
 
     The result is empty for any other, also if SLURM does not answer, and None if a preempted job has not ended yet.
@@ -230,7 +233,7 @@ def _explain_preemption(record: dict) -> dict | None:
     job = None
     if record["job"].get("id") and not record["job"].get("packed"):
         with suppress(SlurmError):
-            job = find_job(record["job"]["id"])
+            job = slurm.find_job(record["job"]["id"])
     if job is None or (job.preempted_at or 0.0) < (job.started_at or inf):
         return {}
     return None if job.is_alive and not was_requeued(record, job) else explain_job(job)

@@ -1,7 +1,7 @@
 """
 Train a network on one device as an expert would, so that the workflow's rates have a rival.
 
-    python benchmarks/gpu/expert.py --config CONFIG.json --study first_resnet50 --steps 60 nhwc compile
+    python -m howmanygpus_tools.check_gpu.expert --task JSON --steps 60 nhwc compile
 
 Network, batch, image size, optimizer and precision (bf16) are those of a study, and the network is the project's own.
 The loop is not: its images stay on the device, and it has no copier, no DistributedDataParallel, no markers and no
@@ -11,15 +11,11 @@ windows. Each way prints a line of JSON. Each process trains in one framework, b
 import argparse
 import json
 import math
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "workflow" / "lib"))
 
 GIB = 2**30
 MEAN, STD = 127.5, 64.0
@@ -27,7 +23,7 @@ MEAN, STD = 127.5, 64.0
 
 @dataclass(frozen=True)
 class Task:
-    """The part of a study that a loop needs. image_shape: height, width, channels."""
+    """The part of a study that a loop needs, see steps.describe_task. image_shape: height, width, channels."""
 
     model: str
     image_shape: tuple[int, int, int]
@@ -44,15 +40,6 @@ class Loop:
     step: Callable[[], Any]
     wait: Callable[[Any], Any]
     describe: Callable[[], dict]
-
-
-def read_task(config: dict, name: str) -> Task:
-    study = config["studies"][name]
-    options, optimizer = config["datasets"][study["dataset"]]["options"], study["optimizer"]
-    (batch_size,), (precision,) = study["per_device_batch_size"], study["precision"]
-    assert precision == "bf16", f"{name}: these loops train in bf16, not in {precision}"
-    sizes = (tuple(options["image_shape"]), options["num_classes"], batch_size)
-    return Task(study["model"], *sizes, optimizer["learning_rate"], optimizer["momentum"])
 
 
 def make_torch_loop(task: Task, way: str) -> Loop:
@@ -163,10 +150,12 @@ def make_jax_loop(task: Task) -> Loop:
 
 
 WAYS: dict[str, tuple[str, Callable[[Task], Loop]]] = {
-    **{way: ("pytorch", partial(make_torch_loop, way=way)) for way in ("nhwc", "compile", "nchw", "graphs")},
-    "jax": ("jax", make_jax_loop),
+    **{way: ("pytorch_ddp", partial(make_torch_loop, way=way)) for way in ("nhwc", "compile", "nchw", "graphs")},
+    "jax": ("jax_sharding", make_jax_loop),
 }
-"""Framework of each way, and what makes its loop."""
+"""Framework of the workflow that each way rivals, and what makes its loop."""
+FIRST_WAYS = ("nhwc", "compile", "jax", "nchw")
+"""Ways that are trained if none are named, in order of worth."""
 
 
 def measure(loop: Loop, task: Task, num_steps: int) -> dict:
@@ -190,25 +179,24 @@ def measure(loop: Loop, task: Task, num_steps: int) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", type=Path, required=True, help="config of the workflow, as JSON")
-    parser.add_argument("--study", required=True, help="study whose network, data and batch are used")
+    parser.add_argument("--task", type=json.loads, required=True, help="JSON: the fields of Task")
     parser.add_argument("--steps", type=int, required=True, help="measured steps")
     parser.add_argument("ways", nargs="+", choices=WAYS, help="ways of training, of one framework")
     arguments = parser.parse_args()
-    task, failed = read_task(json.loads(arguments.config.read_text()), arguments.study), False
+    task = Task(**arguments.task | {"image_shape": tuple(arguments.task["image_shape"])})
     for way in arguments.ways:
         framework, make_loop = WAYS[way]
+        loop: Loop | None = None
         row = {"model": task.model, "batch_size": task.batch_size, "way": way}
         try:
             loop = make_loop(task)
             row |= measure(loop, task, arguments.steps) | loop.describe()
         except Exception as error:  # the next way may work
-            row["error"], failed = f"{type(error).__name__}: {str(error)[:500]}", True
+            row["error"] = f"{type(error).__name__}: {str(error)[:500]}"
         print(json.dumps(row), flush=True)
         loop = None
-        if framework == "pytorch":
+        if framework == "pytorch_ddp":
             forget_torch()
-    sys.exit(failed)
 
 
 if __name__ == "__main__":
