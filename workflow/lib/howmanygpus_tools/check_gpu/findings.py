@@ -119,9 +119,12 @@ def explain_missing(why: str) -> str:
 
 def tabulate(plan: dict, results: Path = Path(), table: str = "runs") -> pd.DataFrame:
     """Return a table of a study, made with the tables that it reads. plan: content of results/plans/{study}.json."""
-    described = describe_table(table)
-    inputs: dict = {name: tabulate(plan, results, name) for name in described.inputs}
-    return load_table(table).tabulate(plan, **inputs, **({"results": results} if "results" in described.reads else {}))
+    sources = {"results": results}
+    inputs = {
+        name: sources[name] if name in sources else tabulate(plan, results, name)
+        for name in describe_table(table).reads
+    }
+    return load_table(table).tabulate(plan, **inputs)
 
 
 def describe_run(row: pd.Series) -> str:

@@ -158,9 +158,9 @@ class ParityRules(RuleFunctions):
         cell = self._cell(wildcards)
         return cell.layouts(self._machine.device(cell.device))
 
-    def planned(self, wildcards) -> str:
-        """Return as JSON what the runs behind each verdict do, by the verdict's path; see describe_planned."""
-        return json.dumps(self._plan.planned)
+    def planned(self, wildcards) -> dict[str, dict]:
+        """Return what the runs behind each verdict do, by the verdict's path; see describe_planned."""
+        return self._plan.planned
 
     def match_unchecked(self) -> str:
         """Return a regular expression that matches the unchecked verdicts, without results/parity/ and suffix."""
