@@ -119,11 +119,9 @@ def explain_missing(why: str) -> str:
 
 def tabulate(plan: dict, results: Path = Path(), table: str = "runs") -> pd.DataFrame:
     """Return a table of a study, made with the tables that it reads. plan: content of results/plans/{study}.json."""
-    sources = {"results": results}
-    inputs = {
-        name: sources[name] if name in sources else tabulate(plan, results, name)
-        for name in describe_table(table).reads
-    }
+    described, sources = describe_table(table), {"results": results}
+    inputs: dict = {name: tabulate(plan, results, name) for name in described.inputs}
+    inputs |= {name: sources[name] for name in described.sources if name in sources}
     return load_table(table).tabulate(plan, **inputs)
 
 
