@@ -9,7 +9,8 @@ from howmanygpus.base.requests import read_request
 from howmanygpus.report.figures.timelines import draw_run, read_timeline
 from howmanygpus.report.rows import name_count
 from howmanygpus.report.style import draw_empty_figure, save_svg
-from howmanygpus.report.tables.timelines import describe_run
+from howmanygpus.report.telemetry import read_telemetry
+from howmanygpus.report.timelines import describe_run, read_events
 
 NUM_BINS = 1000
 
@@ -18,7 +19,8 @@ def main() -> None:
     request = read_request()
     path = Path(request.values.record)
     record = json.loads(path.read_text())
-    rows = describe_run(path.parent, record, NUM_BINS)
+    events, wall_time_s = read_events(path.parent), record.get("wall_time_s")
+    rows = describe_run(read_telemetry(path.parent), events, wall_time_s, NUM_BINS)
     if not rows:
         figure = draw_empty_figure("The run has neither samples nor events.")
     else:
