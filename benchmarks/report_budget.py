@@ -4,6 +4,9 @@ How long tables, figures and the report of 500 runs take, and how large the repo
 The recorded runs (sandbox/recorded/) are multiplied: more repeats in several studies. Each run gets samples at 10 Hz of
 some minutes, of eight devices and a host, and its events are stretched to the same duration. Seconds are processor
 time, user and system, of all processes. No run is trained.
+
+With --against COMMIT, the tables are made by that commit's code and by this one, in turns: all of them without one run,
+and again with it.
 """
 
 import argparse
@@ -14,14 +17,16 @@ import os
 import re
 import resource
 import shutil
+import subprocess
 import tempfile
 import time
 from pathlib import Path
+from subprocess import PIPE
 
 import numpy as np
 import yaml
 
-from reporting import write_benchmark
+from reporting import ROOT, write_benchmark
 
 # isort: split
 import recorded_runs
@@ -103,6 +108,51 @@ def spend(folder: Path, *arguments: str) -> dict:
     return {"value": cpu_s, "unit": "s of processor time", "wall_s": time.monotonic() - began}
 
 
+def take_code(folder: Path, commit: str) -> None:
+    """Put a commit's code in the place of this one's in a copy of the project."""
+    for name in recorded_runs.COPIED:
+        path = folder / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    archive = subprocess.run(["git", "archive", commit, *recorded_runs.COPIED], cwd=ROOT, stdout=PIPE, check=True)
+    subprocess.run(["tar", "--extract"], cwd=folder, input=archive.stdout, check=True)
+
+
+def prepare(folder: Path, arguments: argparse.Namespace, commit: str | None = None) -> int:
+    """Make a copy of the project with many runs, and return how many are planned. commit: whose code it has."""
+    recorded_runs.copy_project(folder, recorded_runs.ONE_MACHINE)
+    recorded_runs.renew_records(folder, recorded_runs.ONE_MACHINE)
+    if commit:
+        take_code(folder, commit)
+    planned = multiply(folder, arguments.studies, arguments.repeats, 60 * arguments.minutes)
+    recorded_runs.name_verdicts(folder)
+    return planned
+
+
+def time_tables(folder: Path) -> tuple[float, float]:
+    """Return the processor time of all tables without one run, and of those that change with it."""
+    run, held = sorted((folder / "results" / "runs").glob("*/*/*/*"))[0], folder / "held"
+    shutil.rmtree(folder / "results" / "tables", ignore_errors=True)
+    shutil.rmtree(folder / "results" / "summaries", ignore_errors=True)
+    run.rename(held)
+    without = spend(folder, "--until", "merge_tables")["value"]
+    held.rename(run)
+    return without, spend(folder, "--until", "merge_tables")["value"]
+
+
+def compare(folder: Path, arguments: argparse.Namespace) -> list[dict]:
+    """Return the ratios of this code to another commit's."""
+    copies = {name: folder / name for name in ("before", "after")}
+    planned = [prepare(copies["before"], arguments, arguments.against), prepare(copies["after"], arguments)]
+    spent = [{name: time_tables(copy) for name, copy in copies.items()} for _ in range(arguments.rounds)]
+    rows = []
+    for place, what in enumerate(("all tables", "tables with one more run")):
+        ratios = [both["after"][place] / both["before"][place] for both in spent]
+        row = {"runs": planned[1], "what": what, "unit": f"of {arguments.against}", "value": float(np.median(ratios))}
+        row |= {"lowest": min(ratios), "highest": max(ratios)}
+        rows.append(row | {f"{name}_s": spent[-1][name][place] for name in copies})
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--studies", type=int, default=5)
@@ -111,13 +161,15 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, help="empty folder for the copy, which stays; without it a temporary one"
     )
+    parser.add_argument("--against", metavar="COMMIT", help="compare the tables with those of this commit's code")
+    parser.add_argument("--rounds", type=int, default=3, help="number of comparisons")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = (arguments.folder or Path(temporary)).resolve()
-        recorded_runs.copy_project(folder, recorded_runs.ONE_MACHINE)
-        recorded_runs.renew_records(folder, recorded_runs.ONE_MACHINE)
-        planned = multiply(folder, arguments.studies, arguments.repeats, 60 * arguments.minutes)
-        recorded_runs.name_verdicts(folder)
+        if arguments.against:
+            write_benchmark("report_budget_against", compare(folder, arguments))
+            return
+        planned = prepare(folder, arguments)
         rows = [
             {"what": "tables"} | spend(folder, "--until", "merge_tables"),
             {"what": "figures"} | spend(folder),

@@ -1,6 +1,7 @@
 """Tables of several studies become one, with every value as it stands in its part."""
 
 import csv
+import json
 import os
 import subprocess
 import sys
@@ -77,8 +78,15 @@ def test_answers_are_joined_as_text_and_as_markdown_with_one_bill(tmp_path):
     made = [tmp_path / f"answer.{suffix}" for suffix in ("txt", "md")]
 
     def merge(*studies):
-        command = [sys.executable, ROOT / "workflow" / "scripts" / "merge_answers.py", "--jobs", tmp_path / "jobs.tsv"]
-        command += ["--studies", *(tmp_path / study for study in studies), "--answers", *made]
+        forms = {"texts": "txt", "markdowns": "md"}
+        answers = {
+            form: [str(tmp_path / study / f"answer.{suffix}") for study in studies] for form, suffix in forms.items()
+        }
+        request = {
+            "input": answers | {"jobs": str(tmp_path / "jobs.tsv")},
+            "output": dict(zip(forms, map(str, made), strict=True)),
+        }
+        command = [sys.executable, ROOT / "workflow" / "scripts" / "merge_answers.py", json.dumps(request)]
         subprocess.run(command, check=True, env=os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")})
         return [path.read_text() for path in made]
 

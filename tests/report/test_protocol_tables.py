@@ -1,5 +1,6 @@
 """Unfair protocols are measured against the same framework's comparable runs, and compared with nothing else."""
 
+import json
 import os
 import subprocess
 import sys
@@ -211,7 +212,9 @@ def test_the_script_that_draws_gives_them_to_the_figures_that_mark_them(tmp_path
     for name, table in {"runs": runs, "protocols": compute(*rows, own_augmentation={"a": {}})}.items():
         write_table(tmp_path / f"{name}.tsv", table)
     script = ROOT / "workflow" / "scripts" / "draw_figures.py"
-    command = [sys.executable, script, "--figures", figure, "--tables", tmp_path, "--folder", tmp_path]
+    read = [str(tmp_path / f"{name}.tsv") for name in describe_figure(figure).tables]
+    request = {"input": {"tables": read, "decision": []}, "output": {"svg": [str(tmp_path / f"{figure}.svg")]}}
+    command = [sys.executable, script, json.dumps(request), json.dumps({"threads": 1})]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
     subprocess.run(list(map(str, command)), check=True, env=environment)
     drawn = (tmp_path / f"{figure}.svg").read_text()

@@ -15,8 +15,9 @@ from howmanygpus.measure.host.samples import COLUMNS
 from howmanygpus.report.figures import timelines as figure_of
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.style import FRAMEWORKS, GREY, darken
+from howmanygpus.report.tables.helpers.summaries import NUM_BINS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
-from howmanygpus.report.tables.timelines import NUM_BINS, tabulate
+from howmanygpus.report.tables.timelines import tabulate
 from howmanygpus.report.timelines import unpack
 
 HZ = 10
@@ -34,7 +35,7 @@ def sample(device, start_s, end_s, node=0, hz=HZ, **values):
 
 
 def window(start_s, end_s, phase="train"):
-    return {"event": "window", "phase": phase, "wall_s": end_s, "elapsed_s": end_s - start_s}
+    return {"event": "window", "num_steps": 1, "phase": phase, "wall_s": end_s, "elapsed_s": end_s - start_s}
 
 
 def evaluation(start_s, end_s):

@@ -1,6 +1,7 @@
 """The table of utilisation says what constructed samples have in the measured windows, and nothing that they lack."""
 
 import json
+import os
 
 import pytest
 
@@ -9,6 +10,8 @@ from helpers.records import make_run
 from helpers.specs import make_spec
 from helpers.stored_runs import plan_of
 from howmanygpus.measure.host.samples import COLUMNS
+from howmanygpus.report.tables import timelines
+from howmanygpus.report.tables.helpers import summaries
 from howmanygpus.report.tables.helpers.multiply_adds import count_multiply_adds
 from howmanygpus.report.tables.helpers.peak_rates import find_peak
 from howmanygpus.report.tables.utilisation import tabulate
@@ -208,6 +211,29 @@ def test_a_file_of_a_former_version_is_read(tmp_path):
     assert row["utilisation_frac"] == 0.5 and row["host_utilisation_frac"] is None
     table = read_telemetry(tmp_path / "results" / "runs" / "run0")
     assert tuple(table.columns) == COLUMNS and (table["throttle_reasons"] == "").all()
+
+
+def test_samples_are_read_again_only_if_the_run_or_the_code_is_another_one(tmp_path, monkeypatch):
+    spec = make_spec(global_batch_size=64)
+    store(tmp_path, make_samples("cpu", utilisation_frac=0.25, memory_gib=1), spec=spec)
+    path = tmp_path / "results" / "runs" / "run0" / "telemetry.csv"
+    first, stored = read_both_tables(tmp_path, spec), path.stat()
+    assert first == (0.25, "0.25")
+    path.write_text(path.read_text().replace("0.25", "0.75"))
+    os.utime(path, ns=(stored.st_atime_ns, stored.st_mtime_ns))
+    assert path.stat().st_size == stored.st_size and read_both_tables(tmp_path, spec) == first
+    monkeypatch.setattr(summaries, "hash_library", lambda: "other code")
+    assert read_both_tables(tmp_path, spec) == (0.75, "0.75")
+    path.write_text(path.read_text().replace("0.75", "0.50"))
+    os.utime(path, ns=(stored.st_atime_ns, stored.st_mtime_ns + 1))
+    assert read_both_tables(tmp_path, spec) == (0.5, "0.5")
+
+
+def read_both_tables(results, spec):
+    """Return the utilisation of the only run, and its first value over time."""
+    (row,) = tabulate(plan_of(spec), results).to_dict("records")
+    rows = timelines.tabulate(plan_of(spec), results)
+    return row["utilisation_frac"], rows["utilisation_frac"].dropna().iloc[0].split(",")[0]
 
 
 def test_a_run_that_was_not_started_has_no_samples(tmp_path):

@@ -28,13 +28,11 @@ RUNS, ROWS, TABLES = ("--until", "train"), ("--until", "make_tables"), ("--until
 LISTED = ("--printshellcmds",)
 """Option with which a dry run lists its jobs."""
 BLANK = """
-import sys
-from pathlib import Path
+from howmanygpus.base.requests import read_request
 
-figures = sys.argv[sys.argv.index("--figures") + 1 : sys.argv.index("--tables")]
-for name in figures:
-    for suffix in ("svg", "png"):
-        Path(sys.argv[sys.argv.index("--folder") + 1], f"{name}.{suffix}").write_text("blank")
+for paths in vars(read_request().output).values():
+    for path in paths:
+        path.write_text("blank")
 """
 """A replacement of workflow/scripts/draw_figures.py that draws nothing."""
 ODD_FOLDER = "it's müller's copy"

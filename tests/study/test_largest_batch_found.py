@@ -1,5 +1,6 @@
 """A study waits for the searches of its largest batch, and its tables and its answer say what they found."""
 
+import json
 import os
 import subprocess
 import sys
@@ -121,10 +122,10 @@ def test_the_script_reads_records_and_the_files_of_searches_that_failed(tmp_path
     write_json_atomic(tmp_path / f"{torch}.json", {"bound": 1432, "tries": [tried | {"batch": 32}]})
     write_json_atomic(tmp_path / f"{torch}.failed.json", {"bound": 1432, "tries": [tried | {"batch": 16}]})
     write_json_atomic(tmp_path / f"{jax}.failed.json", {"bound": 1432, "tries": [tried | {"batch": 64}]})
-    command = [sys.executable, ROOT / "workflow" / "scripts" / "make_tables.py", "--tables", "batch_search"]
-    command += ["--plan", tmp_path / "plan.json", "--folder", tmp_path]
-    command += ["--searches", tmp_path / f"{torch}.json"]
-    command += ["--failed-searches", *tmp_path.glob("*.failed.json")]
+    searches = [str(tmp_path / f"{torch}.json"), *map(str, tmp_path.glob("*.failed.json"))]
+    request = {"input": {"plan": str(tmp_path / "plan.json"), "searches": searches}}
+    request["output"] = {"tables": [str(tmp_path / "batch_search.tsv")]}
+    command = [sys.executable, ROOT / "workflow" / "scripts" / "make_tables.py", json.dumps(request)]
     subprocess.run(command, check=True, env=os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")})
     table = read_table(tmp_path / "batch_search.tsv")
     assert table[["framework", "batch"]].values.tolist() == [["pytorch_ddp", 32], ["jax_sharding", 64]]

@@ -200,6 +200,7 @@ def test_the_example_can_be_planned(monkeypatch):
 def test_every_table_can_be_made_of_a_program_that_has_not_run(tmp_path):
     plan = json.loads(json.dumps(make_plan(num_gpus=[1, 2]).studies["p"].describe()))
     made: dict[str, pd.DataFrame] = {}
+    sources = {"results": tmp_path, "allreduces": [], "decision": None, "searches": {}}
     waiting = [name for name in list_tables(published=False) if "ledger" not in describe_table(name).reads]
     while waiting:
         name = waiting.pop(0)
@@ -208,10 +209,6 @@ def test_every_table_can_be_made_of_a_program_that_has_not_run(tmp_path):
             assert set(missing) <= set(waiting), name
             waiting.append(name)
             continue
-        inputs = {each: made[each] for each in table.inputs}
-        inputs |= {"results": tmp_path} if "results" in table.reads else {}
-        inputs |= {"allreduces": []} if "allreduces" in table.reads else {}
-        inputs |= {"decision": None} if "decision" in table.reads else {}
-        inputs |= {"searches": {}} if "searches" in table.reads else {}
+        inputs = {each: made[each] for each in table.inputs} | {each: sources[each] for each in table.sources}
         made[name] = load_table(name).tabulate(plan, **inputs)
     assert len(made["runs"]) == 2 and made["class_auc"].empty

@@ -9,6 +9,7 @@ from snakemake.logging import logger
 from howmanygpus.invocation import commands, deciding
 from howmanygpus.study.invalidation.code import hash_script, hash_templates
 from howmanygpus.study.invalidation.pins import environment_record
+from howmanygpus.invocation.rules.functions import give
 from howmanygpus.invocation.rules.weights import DOWNLOADS
 from howmanygpus.report import figures, tables
 from howmanygpus.report.categories import number_category

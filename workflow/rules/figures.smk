@@ -34,19 +34,9 @@ for name, drawn in figures.list_together().items():
         params:
             code=hash_script("draw_figures", *(f"report.figures.{figure}" for figure in drawn)),
             templates=hash_templates("tables.jinja"),
-            figures=drawn,
-            tables=lambda wildcards, input: str(Path(input.tables[0]).parent),
-            folder=lambda wildcards, output: str(Path(output.svg[0]).parent),
+            files=products.files,
         shell:
-            r"""
-            {HOWMANYGPUS}/draw_figures.py \
-                --figures {params.figures:q} \
-                --tables {params.tables:q} \
-                --decision {input.decision:q} \
-                --threads {threads} \
-                --folder {params.folder:q} \
-                >{log:q} 2>&1
-            """
+            "{HOWMANYGPUS}/draw_figures.py {params.files:q} '{{\"threads\": {threads}}}' >{log:q} 2>&1"
 
 
 rule draw_run:
@@ -58,15 +48,11 @@ rule draw_run:
     localrule: True
     params:
         code=hash_script("draw_run"),
-        record=products.record_of_run,
+        files=products.files,
+        values=give(record=products.record_of_run),
         finished=products.hash_record_of_run,
     shell:
-        r"""
-        {HOWMANYGPUS}/draw_run.py \
-            --record {params.record:q} \
-            --figure {output.figure:q} \
-            >{log:q} 2>&1
-        """
+        "{HOWMANYGPUS}/draw_run.py {params.files:q} {params.values:q} >{log:q} 2>&1"
 
 
 rule write_all_runs:
@@ -89,12 +75,6 @@ rule write_all_runs:
     params:
         code=hash_script("write_all_runs"),
         parts=hash_templates("all_runs.html.jinja", "all_runs.css", "all_runs.js"),
+        files=products.files,
     shell:
-        r"""
-        {HOWMANYGPUS}/write_all_runs.py \
-            --runs {input.runs:q} \
-            --scaling {input.scaling:q} \
-            --timelines {input.timelines:q} \
-            --page {output.page:q} \
-            >{log:q} 2>&1
-        """
+        "{HOWMANYGPUS}/write_all_runs.py {params.files:q} >{log:q} 2>&1"

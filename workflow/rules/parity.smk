@@ -92,14 +92,10 @@ rule leave_unchecked:
     localrule: True
     params:
         code=hash_script("leave_unchecked"),
-        cell=parity.unchecked_request,
+        files=products.files,
+        values=give(cell=parity.unchecked_request),
     shell:
-        r"""
-        {HOWMANYGPUS}/leave_unchecked.py \
-            --cell {params.cell:q} \
-            --verdict {output.verdict:q} \
-            >{log:q} 2>&1
-        """
+        "{HOWMANYGPUS}/leave_unchecked.py {params.files:q} {params.values:q} >{log:q} 2>&1"
 
 
 rule observe_parity:
@@ -160,21 +156,10 @@ rule check_parity:
     localrule: True
     params:
         code=hash_script("check_parity"),
-        cell=parity.request,
-        key=parity.key,
-        layouts=parity.cell_layouts,
+        files=products.files,
+        values=give(cell=parity.request, key=parity.key, layouts=parity.cell_layouts),
     shell:
-        r"""
-        {HOWMANYGPUS}/check_parity.py \
-            --cell {params.cell:q} \
-            --key {params.key:q} \
-            --layouts {params.layouts} \
-            --reference {input.reference:q} \
-            --observed {input.observed:q} \
-            --strict {input.strict:q} \
-            --verdict {output.verdict:q} \
-            >{log:q} 2>&1
-        """
+        "{HOWMANYGPUS}/check_parity.py {params.files:q} {params.values:q} >{log:q} 2>&1"
 
 
 rule write_parity_page:
@@ -200,13 +185,7 @@ rule write_parity_page:
     localrule: True
     params:
         code=hash_script("write_parity_page"),
-        planned=parity.planned,
+        files=products.files,
+        values=give(planned=parity.planned),
     shell:
-        r"""
-        {HOWMANYGPUS}/write_parity_page.py \
-            --verdicts {input.verdicts:q} \
-            --planned {params.planned:q} \
-            --table {output.table:q} \
-            --page {output.page:q} \
-            >{log:q} 2>&1
-        """
+        "{HOWMANYGPUS}/write_parity_page.py {params.files:q} {params.values:q} >{log:q} 2>&1"

@@ -208,14 +208,9 @@ rule draw_preparation:
     localrule: True
     params:
         code=hash_script("draw_preparation"),
+        files=products.files,
     shell:
-        r"""
-        {HOWMANYGPUS}/draw_preparation.py \
-            --table {input.table:q} \
-            --svg {output.svg:q} \
-            --png {output.png:q} \
-            >{log:q} 2>&1
-        """
+        "{HOWMANYGPUS}/draw_preparation.py {params.files:q} >{log:q} 2>&1"
 
 
 rule prepare_synthetic:

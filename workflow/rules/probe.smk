@@ -52,13 +52,9 @@ rule tabulate_probes:
     localrule: True
     params:
         code=hash_script("tabulate_probes"),
+        files=products.files,
     shell:
-        r"""
-        {HOWMANYGPUS}/tabulate_probes.py \
-            --records {input.records:q} \
-            --probes {output.probes:q} \
-            >{log:q} 2>&1
-        """
+        "{HOWMANYGPUS}/tabulate_probes.py {params.files:q} >{log:q} 2>&1"
 
 
 rule measure_allreduce:

@@ -16,30 +16,23 @@ The table `runs` of a study has one row per planned run. Metrics are empty for r
 rule write_decision:
     """Say why runs of an adaptive study are not done. Snakemake's process decided it when the call began."""
     output:
-        decision="results/decisions/{study}.json",
+        record="results/decisions/{study}.json",
     log:
         "results/logs/write_decision/{study}.log",
     localrule: True
     params:
         code=hash_script("write_planned"),
         digest=lambda wildcards: deciding.hash_decision(PLAN, wildcards.study),
-        planned=lambda wildcards: deciding.find_file(wildcards.study),
+        files=products.files,
+        values=give(planned=lambda wildcards: str(deciding.find_file(wildcards.study))),
     shell:
-        r"""
-        {HOWMANYGPUS}/write_planned.py \
-            --planned {params.planned:q} \
-            --record {output.decision:q} \
-            >{log:q} 2>&1
-        """
+        "{HOWMANYGPUS}/write_planned.py {params.files:q} {params.values:q} >{log:q} 2>&1"
 
 
 rule list_jobs:
     """Ask SLURM for how long ended jobs had their devices, and list all jobs in one file."""
     input:
-        runs=products.records,
-        attempts=products.attempts,
-        verdicts=products.verdicts_of_study,
-        preflight=products.preflight,
+        results=products.jobs,
     output:
         ledger="results/records/{study}.ledger.json",
     log:
@@ -47,13 +40,9 @@ rule list_jobs:
     localrule: True
     params:
         code=hash_script("list_jobs"),
+        files=products.files,
     shell:
-        r"""
-        {HOWMANYGPUS}/list_jobs.py \
-            --study {wildcards.study} \
-            --ledger {output.ledger:q} \
-            >{log:q} 2>&1
-        """
+        "{HOWMANYGPUS}/list_jobs.py {params.files:q} >{log:q} 2>&1"
 
 
 TABLE_TEMPLATES = ("doubts.jinja", "explanations.jinja", "health.jinja", "tables.jinja")
@@ -63,14 +52,10 @@ TABLE_TEMPLATES = ("doubts.jinja", "explanations.jinja", "health.jinja", "tables
 rule make_tables:
     """Make the tables that every study has, in one process, because starting one takes longer than most tables."""
     input:
+        unpack(products.sources(*tables.list_common())),
         plan="results/plans/{study}.json",
-        runs=products.records,
-        attempts=products.attempts,
-        allreduces=products.allreduces,
-        ledger="results/records/{study}.ledger.json",
-        decision=products.decision,
     output:
-        expand("results/tables/{{study}}/{table}.tsv", table=tables.list_common()),
+        tables=expand("results/tables/{{study}}/{table}.tsv", table=tables.list_common()),
     log:
         "results/logs/make_tables/{study}.log",
     localrule: True
@@ -78,19 +63,9 @@ rule make_tables:
         code=training.table_code(tables.list_common(), uses_metric=True),
         # The table of the decision says why there is none.
         templates=hash_templates(*TABLE_TEMPLATES),
-        tables=tables.list_common(),
-        folder=subpath(output[0], parent=True),
+        files=products.files,
     shell:
-        r"""
-        {HOWMANYGPUS}/make_tables.py \
-            --tables {params.tables:q} \
-            --plan {input.plan:q} \
-            --allreduces {input.allreduces:q} \
-            --ledger {input.ledger:q} \
-            --decision {input.decision:q} \
-            --folder {params.folder:q} \
-            >{log:q} 2>&1
-        """
+        "{HOWMANYGPUS}/make_tables.py {params.files:q} >{log:q} 2>&1"
 
 
 for table in [name for name in tables.list_tables() if name not in tables.list_common()]:
@@ -101,50 +76,33 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
         name:
             f"tabulate_{table}"
         input:
+            unpack(products.sources(table)),
             plan="results/plans/{study}.json",
             tables=expand("results/tables/{{study}}/{table}.tsv", table=described.inputs),
-            runs=products.records if "results" in described.reads else [],
-            attempts=products.attempts if "results" in described.reads else [],
-            allreduces=products.allreduces if "allreduces" in described.reads else [],
-            ledger="results/records/{study}.ledger.json" if "ledger" in described.reads else [],
-            decision=products.decision if "decision" in described.reads else [],
-            searches=products.searches if "searches" in described.reads else [],
-            failed_searches=products.failed_searches if "searches" in described.reads else [],
         output:
-            table=(
-                report(
-                    f"results/tables/{{study}}/{table}.tsv",
-                    caption=f"../report/captions/{table}.rst",
-                    category=number_category(described.category),
-                    subcategory="{study}",
-                    labels={"table": table},
+            tables=[
+                (
+                    report(
+                        f"results/tables/{{study}}/{table}.tsv",
+                        caption=f"../report/captions/{table}.rst",
+                        category=number_category(described.category),
+                        subcategory="{study}",
+                        labels={"table": table},
+                    )
+                    if described.in_report
+                    else f"results/tables/{{study}}/{table}.tsv"
                 )
-                if described.in_report
-                else f"results/tables/{{study}}/{table}.tsv"
-            ),
+            ],
         log:
             f"results/logs/tabulate_{table}/{{study}}.log",
         localrule: True
         params:
             code=training.table_code([table], described.uses_metric),
             templates=hash_templates(*TABLE_TEMPLATES),
-            published=products.published if "published" in described.reads else [],
-            table=table,
-            folder=subpath(output.table, parent=True),
+            files=products.files,
+            values=give(published=products.published if "published" in described.reads else []),
         shell:
-            r"""
-            {HOWMANYGPUS}/make_tables.py \
-                --tables {params.table} \
-                --plan {input.plan:q} \
-                --allreduces {input.allreduces:q} \
-                --ledger {input.ledger:q} \
-                --published {params.published:q} \
-                --decision {input.decision:q} \
-                --searches {input.searches:q} \
-                --failed-searches {input.failed_searches:q} \
-                --folder {params.folder:q} \
-                >{log:q} 2>&1
-            """
+            "{HOWMANYGPUS}/make_tables.py {params.files:q} {params.values:q} >{log:q} 2>&1"
 
 
 OWN_CAPTIONS = (
@@ -161,9 +119,9 @@ OWN_CAPTIONS = (
 
 rule merge_tables:
     input:
-        parts=expand("results/tables/{study}/{table}.tsv", study=PLAN.studies, table=tables.list_merged()),
+        results=expand("results/tables/{study}/{table}.tsv", study=PLAN.studies, table=tables.list_merged()),
     output:
-        [
+        tables=[
             report(
                 f"results/tables/{table}.tsv",
                 caption=f"../report/captions/{table if table in OWN_CAPTIONS else 'tables'}.rst",
@@ -178,17 +136,10 @@ rule merge_tables:
     localrule: True
     params:
         code=hash_script("merge_tables"),
-        tables=tables.list_merged(),
-        studies=list(PLAN.studies),
-        folder=subpath(output[0], parent=True),
+        files=products.files,
+        values=give(studies=list(PLAN.studies)),
     shell:
-        r"""
-        {HOWMANYGPUS}/merge_tables.py \
-            --tables {params.tables:q} \
-            --studies {params.studies:q} \
-            --folder {params.folder:q} \
-            >{log:q} 2>&1
-        """
+        "{HOWMANYGPUS}/merge_tables.py {params.files:q} {params.values:q} >{log:q} 2>&1"
 
 
 rule answer_question:
@@ -231,24 +182,11 @@ rule answer_question:
             *("answer.jinja", "answer_screen.txt.jinja", "answer.txt.jinja", "answer.md.jinja"),
             *("doubts.jinja", "tables.jinja"),
         ),
-        machine=products.machine_file(),
+        files=products.files,
+        values=give(machine=products.machine_file()),
         account=products.account,
-        tables=subpath(output.answer, parent=True),
     shell:
-        r"""
-        {HOWMANYGPUS}/answer_question.py \
-            --tables {params.tables:q} \
-            --plan {input.plan:q} \
-            --decision {input.decision:q} \
-            --batch-search {input.batch_search:q} \
-            --machine {params.machine:q} \
-            --account {params.account:q} \
-            --answers {output.answer:q} {output.markdown:q} \
-            --facts {output.facts:q} \
-            --result {output.result:q} \
-            --batch-script {output.batch_script:q} \
-            >{log:q} 2>&1
-        """
+        "{HOWMANYGPUS}/answer_question.py {params.files:q} {params.values:q} {params.account:q} >{log:q} 2>&1"
 
 
 rule write_run_script:
@@ -301,36 +239,25 @@ rule propose:
     params:
         code=hash_script("write_proposal"),
         templates=hash_templates("proposal.md.jinja", "proposal.tex.jinja", "proposal.txt.jinja"),
-        tables=subpath(input.facts, parent=True),
+        files=products.files,
     shell:
-        r"""
-        {HOWMANYGPUS}/write_proposal.py \
-            --tables {params.tables:q} \
-            --plan {input.plan:q} \
-            --folder {output.folder:q} \
-            >{log:q} 2>&1
-        """
+        "{HOWMANYGPUS}/write_proposal.py {params.files:q} >{log:q} 2>&1"
 
 
 rule merge_answers:
     input:
-        answers=expand("results/tables/{study}/answer.{suffix}", study=PLAN.studies, suffix=["txt", "md"]),
+        texts=expand("results/tables/{study}/answer.txt", study=PLAN.studies),
+        markdowns=expand("results/tables/{study}/answer.md", study=PLAN.studies),
         jobs="results/tables/jobs.tsv",
     output:
-        answer="results/tables/answer.txt",
-        markdown="results/tables/answer.md",
+        texts="results/tables/answer.txt",
+        markdowns="results/tables/answer.md",
     log:
         "results/logs/merge_answers.log",
     localrule: True
     params:
         code=hash_script("merge_answers"),
         templates=hash_templates("answer.jinja", "bill.jinja"),
-        studies=[f"results/tables/{study}" for study in PLAN.studies],
+        files=products.files,
     shell:
-        r"""
-        {HOWMANYGPUS}/merge_answers.py \
-            --studies {params.studies:q} \
-            --jobs {input.jobs:q} \
-            --answers {output:q} \
-            >{log:q} 2>&1
-        """
+        "{HOWMANYGPUS}/merge_answers.py {params.files:q} >{log:q} 2>&1"

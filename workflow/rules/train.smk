@@ -21,21 +21,17 @@ from howmanygpus.invocation import plans
 rule plan_runs:
     """Write the plan of a study. Snakemake's process made it when the call began."""
     output:
-        plan="results/plans/{study}.json",
+        record="results/plans/{study}.json",
     log:
         "results/logs/plan_runs/{study}.log",
     localrule: True
     params:
         code=hash_script("write_planned"),
         digest=lambda wildcards: plans.hash_plan(PLAN, wildcards.study),
-        planned=lambda wildcards: plans.find_file(wildcards.study),
+        files=products.files,
+        values=give(planned=lambda wildcards: str(plans.find_file(wildcards.study))),
     shell:
-        r"""
-        {HOWMANYGPUS}/write_planned.py \
-            --planned {params.planned:q} \
-            --record {output.plan:q} \
-            >{log:q} 2>&1
-        """
+        "{HOWMANYGPUS}/write_planned.py {params.files:q} {params.values:q} >{log:q} 2>&1"
 
 
 rule train:

@@ -1,41 +1,36 @@
 """Draw figures of one study, several at a time."""
 
-import argparse
 import json
 import multiprocessing
 from functools import partial
 from pathlib import Path
 
+from howmanygpus.base.requests import read_request
 from howmanygpus.report.figures import describe_figure, load_figure
 from howmanygpus.report.files import read_table
 from howmanygpus.report.published import drop_unfair
 from howmanygpus.report.style import mark_trial_runs, save_figure
 
 
-def draw(name: str, tables_folder: Path, folder: Path, decision: dict) -> None:
-    """Draw a figure of howmanygpus/report/figures/ as SVG and as PNG. decision: of an adaptive study."""
-    described = describe_figure(name)
+def draw(path: Path, tables_folder: Path, decision: dict) -> None:
+    """Draw a figure of howmanygpus/report/figures/ as SVG and as PNG beside it. decision: of an adaptive study."""
+    described = describe_figure(path.stem)
     tables = {each: read_table(tables_folder / f"{each}.tsv") for each in described.tables}
     tables = tables if described.shows_unfair else drop_unfair(tables)
-    figure = load_figure(name).draw(**tables)
+    figure = load_figure(path.stem).draw(**tables)
     if "probes_of" in decision:
         mark_trial_runs(figure, decision["probes_of"])
-    save_figure(figure, folder / f"{name}.svg", folder / f"{name}.png")
+    save_figure(figure, path, path.with_suffix(".png"))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--figures", required=True, nargs="+", help="modules of howmanygpus/report/figures/")
-    parser.add_argument("--tables", type=Path, required=True, help="folder of the study's tables")
-    parser.add_argument("--folder", type=Path, required=True, help="folder of the study's figures")
-    parser.add_argument("--decision", type=Path, nargs="?", help="what an adaptive study decided")
-    parser.add_argument("--threads", type=int, default=1, help="number of figures at a time")
-    arguments = parser.parse_args()
-    decision = json.loads(arguments.decision.read_text()) if arguments.decision else {}
-    drawing = partial(draw, tables_folder=arguments.tables, folder=arguments.folder, decision=decision)
+    request = read_request()
+    given, made = request.input, request.output
+    decision = json.loads(given.decision.read_text()) if given.decision else {}
+    drawing = partial(draw, tables_folder=given.tables[0].parent, decision=decision)
     # Forked processes have imported what takes longer than a figure.
-    with multiprocessing.get_context("fork").Pool(min(arguments.threads, len(arguments.figures))) as pool:
-        pool.map(drawing, arguments.figures, chunksize=1)
+    with multiprocessing.get_context("fork").Pool(min(request.values.threads, len(made.svg))) as pool:
+        pool.map(drawing, made.svg, chunksize=1)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Read the samples of a run: what its devices and hosts did, on the same clock as its events."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -12,22 +13,25 @@ TEXTS = ("device", "throttle_reasons", "cores_frac")
 """Columns with words or with several numbers, separated by spaces."""
 
 
-def read_telemetry(folder: Path) -> pd.DataFrame:
+def read_telemetry(folder: Path, columns: Iterable[str] = COLUMNS) -> pd.DataFrame:
     """Return the samples of a run, one row per sample and device, in the order in which they were written.
 
     folder: of the run, with its telemetry.csv. The columns are those of measure.host.samples.COLUMNS: `time_s` and
     `wall_s` of the events are seconds on one clock; numbers that a sample lacks are nan, and texts are empty. The frame
     is empty if nothing was sampled, as in a run that was not started. Columns that an older file lacks are added empty.
+    columns: those to read; each takes time.
     """
+    wanted = list(columns)
+    types = {column: str if column in TEXTS else int if column == "node" else float for column in wanted}
     path = Path(folder) / "telemetry.csv"
     if not path.exists() or not path.stat().st_size:
-        table = pd.DataFrame(columns=list(COLUMNS))
+        table = pd.DataFrame(columns=wanted)
     else:
-        table = pd.read_csv(path, dtype=dict.fromkeys(TEXTS, str))
-    table = table.reindex(columns=list(COLUMNS))
-    table[list(TEXTS)] = table[list(TEXTS)].astype(object).fillna("")
-    numbers = [column for column in COLUMNS if column not in TEXTS]
-    return table.astype(dict.fromkeys(numbers, float) | {"node": int})
+        table = pd.read_csv(path, usecols=lambda column: column in types, dtype=types, low_memory=False)
+    table = table.reindex(columns=wanted)
+    texts = [column for column in wanted if column in TEXTS]
+    table[texts] = table[texts].astype(object).fillna("")
+    return table.astype({column: kind for column, kind in types.items() if kind is not str})
 
 
 def is_gpu(devices: pd.Series) -> pd.Series:

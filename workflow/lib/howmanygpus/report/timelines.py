@@ -5,11 +5,13 @@ A run of hours has a hundred thousand samples, a page has room for a few hundred
 sample before it. Means are weighted by time, so that the area below a line is that of the samples.
 """
 
+import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from howmanygpus.report.telemetry import HOST, read_telemetry
+from howmanygpus.report.telemetry import HOST
 
 PHASES = "phases"
 """Device of the row with the phases of a run."""
@@ -24,15 +26,29 @@ LONGEST_HOLD = 3.0
 """A sample describes at most this many usual intervals before it; a longer gap is a gap of the line."""
 
 
-def summarize_run(folder: Path, events: list[dict], wall_time_s: float | None, num_bins: int) -> list[dict]:
+def describe_run(samples: pd.DataFrame, events: list[dict], wall_time_s: float | None, num_bins: int) -> list[dict]:
+    """Return the rows of summarize_run with each series as text."""
+    return [
+        row | {column: pack(row[column], column) for column in (*SERIES, *PHASE_SERIES) if column in row}
+        for row in summarize_run(samples, events, wall_time_s, num_bins)
+    ]
+
+
+def read_events(folder: Path) -> list[dict]:
+    """Return the events of a run or an attempt; none if it has no events.jsonl."""
+    path = folder / "events.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def summarize_run(samples: pd.DataFrame, events: list[dict], wall_time_s: float | None, num_bins: int) -> list[dict]:
     """Return one row for the phases of a run, one for each device and one for each host.
 
-    folder: of the run. events: its events.jsonl. wall_time_s: its duration, None if it is not known; later samples or
-    events make it longer. A row has `node`, `device`, `bin_s` (seconds of a bin; the first one begins when the launcher
-    started) and an array of num_bins values for each key of SERIES or, in the first row, of PHASE_SERIES. A bin without
-    samples is nan. The list is empty for a run without samples and events.
+    samples: those of the run, by report.telemetry. events: its events.jsonl. wall_time_s: its duration, None if it is
+    not known; later samples or events make it longer. A row has `node`, `device`, `bin_s` (seconds of a bin; the first
+    one begins when the launcher started) and an array of num_bins values for each key of SERIES or, in the first row,
+    of PHASE_SERIES. A bin without samples is nan. The list is empty for a run without samples and events.
     """
-    telemetry = read_telemetry(folder).sort_values("time_s", kind="stable")
+    telemetry = samples.sort_values("time_s", kind="stable")
     end_s = max([wall_time_s or 0.0, *telemetry["time_s"].tail(1), *(event["wall_s"] for event in events)])
     if not end_s:
         return []
@@ -43,12 +59,11 @@ def summarize_run(folder: Path, events: list[dict], wall_time_s: float | None, n
     order = {key: (key[1] == HOST, key[0]) for key in groups}
     columns = {column: telemetry[column].to_numpy(float) for column in ("time_s", *SERIES)}
     for node, device in sorted(groups, key=order.__getitem__):
-        samples = {column: values[groups[node, device]] for column, values in columns.items()}
+        own = {column: values[groups[node, device]] for column, values in columns.items()}
         joined = {
-            column: join_samples(samples["time_s"], samples[column], how, bin_s, num_bins)
-            for column, how in SERIES.items()
+            column: join_samples(own["time_s"], own[column], how, bin_s, num_bins) for column, how in SERIES.items()
         }
-        rows.append({"node": node, "device": device, "bin_s": bin_s, **joined})
+        rows.append({"node": int(node), "device": device, "bin_s": bin_s, **joined})
     return rows
 
 

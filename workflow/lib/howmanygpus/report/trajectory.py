@@ -91,28 +91,33 @@ def compute_limits(pool: pd.DataFrame) -> list[float]:
     one step. The limit is the larger of the growth in a shallow network, and FACTOR times the difference of the
     other runs so far, at most CEILING. That difference is the median over the kernels of the median of their runs.
     Runs without any difference are ignored, because they are copies of each other, and so are runs that
-    list_uninformative_runs names. If no run is left, the limit after the first step is CEILING.
+    find_informative_runs leaves out. If no run is left, the limit after the first step is CEILING.
 
     An unstable training has a higher ceiling: as much as the loss has risen in the calmest run of the same work, or as
     the run's own difference would be if it kept growing as it has grown from rounding. Beyond LARGEST there is no limit
     (nan), from that window on. Neither counts until rounding can have grown to CEILING.
     """
     furthest = pool.pivot(index="run", columns="last_step", values="difference").cummax(axis=1).ffill(axis=1)
-    rises = measure_rises(pool)
-    runs = pool.drop_duplicates("run").set_index("run")[["work", "kernels"]]
-    members = dict(list(runs.groupby("work")))
+    rises = measure_rises(pool)[furthest.columns].to_numpy()
+    runs = pool.drop_duplicates("run").set_index("run")[["work", "kernels"]].loc[furthest.index]
+    # Arrays, because there is a selection for each window of each run.
+    differences, steps = furthest.to_numpy(), furthest.columns.to_numpy()
+    row_of, column_of = ({label: place for place, label in enumerate(axis)} for axis in furthest.axes)
+    works, kernels = (pd.factorize(runs[name])[0] for name in ("work", "kernels"))
+    informative = [find_informative_runs(row, works, kernels) for row in range(len(runs))]
     limits = []
     for window in pool.itertuples():
-        others = furthest[window.last_step].drop([window.run, *list_uninformative_runs(window, members[window.work])])
-        others = others[others > 0]
-        carried = others.groupby(runs["kernels"]).median().median()
+        row, column = row_of[window.run], column_of[window.last_step]
+        others = informative[row][differences[informative[row], column] > 0]
+        medians = [np.median(differences[own, column]) for own in split_by(kernels, others)]
+        carried = np.median(medians) if medians else np.nan
         limit = START * window.roundoff * GROWTH ** min(window.last_step - 1, 200)
         if window.last_step > 1:
             limit = max(limit, np.inf if np.isnan(carried) else FACTOR * carried)
         ceiling = CEILING
         if START * window.roundoff * AMPLIFIED ** min(window.last_step - 1, 20) > CEILING:
-            rise = rises.loc[members[window.work].index, window.last_step].min()
-            ceiling = max(CEILING, rise, extrapolate(furthest.loc[window.run], window.last_step))
+            rise = rises[works == works[row], column].min()
+            ceiling = max(CEILING, rise, extrapolate(steps, differences[row], window.last_step))
         limit = min(limit, ceiling)
         limits.append(limit if limit <= LARGEST else np.nan)
     return limits
@@ -125,36 +130,44 @@ def measure_rises(pool: pd.DataFrame) -> pd.DataFrame:
     return ((losses - lowest) / lowest.abs()).cummax(axis=1).ffill(axis=1).fillna(0.0)
 
 
-def extrapolate(differences: pd.Series, step: int) -> float:
+def split_by(kernels: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]:
+    """Return the places of runs, apart for each kernel. kernels: a number for each run."""
+    return [chosen[kernels[chosen] == kernel] for kernel in np.unique(kernels[chosen])]
+
+
+def extrapolate(steps: np.ndarray, differences: np.ndarray, step: int) -> float:
     """Return the difference at a step that steady growth from rounding leads to; 0 if none was seen before.
 
-    differences: the largest of one run so far, by last step. Three windows up to RESOLVED must show the growth. A fault
-    grows by a jump from the first window to the second one, and by little afterwards.
+    differences: the largest of one run so far, after each of the steps. Three windows up to RESOLVED must show the
+    growth. A fault grows by a jump from the first window to the second one, and by little afterwards.
     """
-    seen = differences[(differences.index < step) & (differences > 0) & (differences <= RESOLVED)]
+    is_seen = (steps < step) & (differences > 0) & (differences <= RESOLVED)
+    seen, at = differences[is_seen], steps[is_seen]
     if len(seen) < 3:
         return 0.0
-    growths = np.diff(np.log(seen.to_numpy())) / np.diff(seen.index.to_numpy())
+    growths = np.diff(np.log(seen)) / np.diff(at)
     if growths.min() <= 0 or growths.max() > STEADY * growths.min():
         return 0.0
-    passed = seen.index[-1] - seen.index[0]
-    growth = np.log(seen.iloc[-1] / seen.iloc[0]) / passed
-    return float(UNSURE * seen.iloc[-1] * np.exp(min(growth * (step - seen.index[-1]), 100.0)))
+    growth = np.log(seen[-1] / seen[0]) / (at[-1] - at[0])
+    return float(UNSURE * seen[-1] * np.exp(min(growth * (step - at[-1]), 100.0)))
 
 
-def list_uninformative_runs(window, members: pd.DataFrame) -> pd.Index:
-    """Return the runs of the same work whose differences do not show how fast rounding grows in a run's window.
+def find_informative_runs(row: int, works: np.ndarray, kernels: np.ndarray) -> np.ndarray:
+    """Return the places of the other runs whose differences show how fast rounding grows in one run.
 
-    members: the kernels of each run that does the window's work. With two runs or two kernels the median is halfway, so
-    both differ equally; with a majority, the majority differs by zero. In a short inception_v3, the losses of
-    TensorFlow and Keras were equal to the last bit, and PyTorch differed from them by 0.003 after four steps. With
-    weights changed by their last bit, PyTorch differed from itself by 0.0003 after four steps and by 0.03 after forty.
+    row: the place of the run. works, kernels: a number for each run. Of the same work, two runs or two kernels show
+    nothing: the median is halfway, so both differ equally; with a majority, the majority differs by zero. In a short
+    inception_v3, the losses of TensorFlow and Keras were equal to the last bit, and PyTorch differed from them by 0.003
+    after four steps. With weights changed by their last bit, PyTorch differed from itself by 0.0003 after four steps
+    and by 0.03 after forty.
     """
-    others = members.drop(window.run)
-    if len(others) == 1:
-        return others.index
-    is_pair = members["kernels"].nunique() == 2
-    return others.index[is_pair & (others["kernels"] != window.kernels)]
+    same = works == works[row]
+    is_left_out = np.zeros(len(works), bool)
+    if same.sum() == 2:
+        is_left_out = same
+    elif len(np.unique(kernels[same])) == 2:
+        is_left_out = same & (kernels != kernels[row])
+    return np.flatnonzero(~is_left_out & (np.arange(len(works)) != row))
 
 
 def summarize_trajectories(losses: pd.DataFrame) -> dict[tuple, dict]:

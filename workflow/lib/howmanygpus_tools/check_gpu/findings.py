@@ -119,9 +119,10 @@ def explain_missing(why: str) -> str:
 
 def tabulate(plan: dict, results: Path = Path(), table: str = "runs") -> pd.DataFrame:
     """Return a table of a study, made with the tables that it reads. plan: content of results/plans/{study}.json."""
-    described = describe_table(table)
+    described, sources = describe_table(table), {"results": results}
     inputs: dict = {name: tabulate(plan, results, name) for name in described.inputs}
-    return load_table(table).tabulate(plan, **inputs, **({"results": results} if "results" in described.reads else {}))
+    inputs |= {name: sources[name] for name in described.sources if name in sources}
+    return load_table(table).tabulate(plan, **inputs)
 
 
 def describe_run(row: pd.Series) -> str:

@@ -154,9 +154,9 @@ class ParityRules(RuleFunctions):
     def cell_layouts(self, wildcards) -> list[str]:
         return self._cell(wildcards).layouts
 
-    def planned(self, wildcards) -> str:
-        """Return as JSON what the runs behind each verdict do, by the verdict's path; see describe_planned."""
-        return json.dumps(self._plan.planned)
+    def planned(self, wildcards) -> dict[str, dict]:
+        """Return what the runs behind each verdict do, by the verdict's path; see describe_planned."""
+        return self._plan.planned
 
     def match_unchecked(self) -> str:
         """Return a regular expression that matches the unchecked verdicts, without results/parity/ and suffix."""

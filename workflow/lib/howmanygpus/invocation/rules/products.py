@@ -1,6 +1,7 @@
 """Lists the products of the workflow, and the inputs of tables, figures and the report."""
 
 import difflib
+import json
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,7 +11,7 @@ from howmanygpus.invocation.rules.functions import RuleFunctions
 from howmanygpus.paths import ATTEMPTS, RUNS, SCRIPTS
 from howmanygpus.report.figures import list_figures
 from howmanygpus.report.files import find_record
-from howmanygpus.report.tables import list_merged, list_tables
+from howmanygpus.report.tables import describe_table, list_merged, list_tables
 from howmanygpus.study.invalidation.recorded import AliasedParameter
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.published import list_files, list_published_columns
@@ -64,13 +65,9 @@ class ProductRules(RuleFunctions):
         return largest.list_records() if largest else []
 
     def searches(self, wildcards) -> list[str]:
-        """Return the records of a study's searches that exist."""
-        return self._existing(self._searches(wildcards.study))
-
-    def failed_searches(self, wildcards) -> list[str]:
-        """Return the files that say why searches of a study failed in this call."""
+        """Return the records of a study's searches that exist, and the files that say why some failed in this call."""
         largest = self._plan.studies[wildcards.study].largest
-        return largest.list_failures() if largest else []
+        return [*self._existing(self._searches(wildcards.study)), *(largest.list_failures() if largest else [])]
 
     def batch_search(self, wildcards) -> list[str]:
         """Return the table of a study's searches, if it has any."""
@@ -94,6 +91,22 @@ class ProductRules(RuleFunctions):
             missing = [run for run in missing if not self._plan.is_asked_for(run)]
         found = [path for run in missing for path in (self.root / ATTEMPTS / run.path).glob("*/attempt.json")]
         return [str(path.relative_to(self.root)) for path in found]
+
+    def results(self, wildcards) -> list[str]:
+        """Return the records of a study's runs, and of attempts, from which tables are made."""
+        return [*self.records(wildcards), *self.attempts(wildcards)]
+
+    def jobs(self, wildcards) -> list[str]:
+        """Return what jobs with devices leave behind for a study."""
+        return [*self.results(wildcards), *self.verdicts_of_study(wildcards), *self.preflight(wildcards)]
+
+    def ledger(self, wildcards) -> str:
+        return f"results/records/{wildcards.study}.ledger.json"
+
+    def sources(self, *tables: str) -> Callable:
+        """Return the function of the inputs of tables of a study, apart from other tables, by the names of sources."""
+        read = {source for table in tables for source in describe_table(table).sources}
+        return lambda wildcards: {name: getattr(self, name)(wildcards) for name in sorted(read - {"published"})}
 
     def record_of_run(self, wildcards) -> str:
         """Return the record of a run, or of the last attempt at it. The wildcard is `run`. It is no input, so that
@@ -188,9 +201,9 @@ class ProductRules(RuleFunctions):
         machine = self._machine
         return [AliasedParameter(machine.path, sha256_of_file(machine.path))] if machine.submits else []
 
-    def account(self, wildcards, resources) -> str | list:
-        """Return the account that the profile names for all jobs, if it names one."""
-        return resources.get("slurm_account") or []
+    def account(self, wildcards, resources) -> str:
+        """Return as a value in JSON the account that the profile names for all jobs, if it names one."""
+        return json.dumps({"account": resources.get("slurm_account")})
 
     def _is_priced(self, study: str) -> bool:
         """Say whether the machine file has a price for a device of the study."""

@@ -24,9 +24,8 @@ from howmanygpus.paths import ATTEMPTS
 from howmanygpus.report.columns import CONFIGURATION, SERIES, STUDY, TASK, TITLES, list_columns
 from howmanygpus.report.files import find_record
 from howmanygpus.report.outcomes import UNDECIDED, read_run_attempts
-from howmanygpus.report.tables.timelines import describe_run
-from howmanygpus.report.telemetry import HOST
-from howmanygpus.report.timelines import PHASE_SERIES, PHASES, unpack
+from howmanygpus.report.telemetry import HOST, read_telemetry
+from howmanygpus.report.timelines import PHASE_SERIES, PHASES, describe_run, read_events, unpack
 from howmanygpus.report.trajectory import has_unexplained_losses
 from howmanygpus.report.words import write_number
 
@@ -173,7 +172,9 @@ def describe_details(run: dict[str, str], timeline: pd.DataFrame | None, results
     attempts = read_run_attempts(results / ATTEMPTS / name)
     details["attempts"] = [{key: each[key] for key in ("started_at", "status", "reason")} for each in attempts]
     if timeline is None and place.name != "run.json":
-        timeline = pd.DataFrame(describe_run((results / place).parent, record, NUM_BINS))
+        folder = (results / place).parent
+        rows = describe_run(read_telemetry(folder), read_events(folder), record.get("wall_time_s"), NUM_BINS)
+        timeline = pd.DataFrame(rows)
     if timeline is not None and len(timeline):
         details["timeline"] = summarize_timeline(timeline)
     return details

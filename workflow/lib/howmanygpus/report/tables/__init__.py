@@ -2,12 +2,9 @@
 Tables of a study, one module each.
 
 A module defines COLUMNS, READS and `tabulate(plan, **inputs)`, which returns a data frame with these columns. `plan` is
-the content of results/plans/{study}.json. READS names the inputs: other tables of the study; `results`, the folder that
-holds `results/`, for tables made from runs and attempts; `allreduces`, the records of all-reduces; `ledger`, the
-records of all jobs that used devices; `published`, the paths of the published numbers to compare the study with and
-of their sources; `decision`, which says why runs of an adaptive study are not done, and is None for a fixed grid;
-`searches`, the records of the searches for the largest batch. A table that reads `published` is made only for studies
-with the key of that name, and one that reads `searches` only for those with `per_device_batch_size: max`.
+the content of results/plans/{study}.json. READS names the inputs: other tables of the study, and sources
+(helpers/sources.py). A table that reads `published` is made only for studies with the key of that name, and one that
+reads `searches` only for those with `per_device_batch_size: max`.
 
 Seven constants are optional. USES_METRIC = True: the table depends on the code of the study's metric. IS_MERGED = True:
 the tables of all studies are joined in results/tables/. NEEDS_PREFLIGHT = True: the table is made only if the
@@ -26,11 +23,10 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
 
+from howmanygpus.report.tables.helpers.sources import READERS
 from howmanygpus.self_description import describe_module, has_several, is_switched_on, list_modules
 
 FOLDER = Path(__file__).parent
-NO_TABLES = ("results", "allreduces", "ledger", "published", "decision", "searches")
-"""Names in READS that are not tables of the study."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,12 @@ class Description:
     @property
     def inputs(self) -> tuple[str, ...]:
         """Other tables of the study that the table is made from."""
-        return tuple(each for each in self.reads if each not in NO_TABLES)
+        return tuple(each for each in self.reads if each not in READERS)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What else the table is made from."""
+        return tuple(each for each in self.reads if each in READERS)
 
     @property
     def is_common(self) -> bool:

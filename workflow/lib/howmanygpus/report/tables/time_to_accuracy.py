@@ -14,6 +14,8 @@ cost_to_accuracy is the bill of the run up to the evaluation that reached the th
 attempts; `currency` is its unit. Both are empty without a price.
 """
 
+import operator
+
 import pandas as pd
 
 from howmanygpus.report.columns import IDENTITY
@@ -56,28 +58,32 @@ def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, qual
     diverged has reached the thresholds that it reached before.
     """
     better = load_metric(quality["metric"]).BETTER
-    own_evaluations = dict(list(evaluations.groupby(IDENTITY)))
+    own_evaluations: dict[tuple, list[dict]] = {}
+    for evaluation in evaluations.sort_values("epoch").to_dict("records"):
+        own_evaluations.setdefault(tuple(evaluation[key] for key in IDENTITY), []).append(evaluation)
+    is_met = operator.ge if better == "higher" else operator.le
     rows = []
     judged = runs[~runs["status"].isin(UNDECIDED) & is_real(runs)]
     for run in judged.to_dict("records"):
         identity = {key: run[key] for key in IDENTITY}
-        own = own_evaluations.get(tuple(identity.values()), evaluations.iloc[:0]).sort_values("epoch")
+        own = own_evaluations.get(tuple(identity.values()), [])
         common = identity | {key: run[key] for key in ("status", "disturbed")}
         common |= {"metric": quality["metric"], "better": better, "quality_of_guess": run["quality_of_guess"]}
         for threshold in quality["thresholds"]:
-            reached = own["quality"] >= threshold if better == "higher" else own["quality"] <= threshold
-            row = common | {"threshold": threshold, "reached": bool(reached.any())}
+            reached = [is_met(evaluation["quality"], threshold) for evaluation in own]
+            row = common | {"threshold": threshold, "reached": any(reached)}
             if row["reached"]:
-                row |= {"held": bool(reached.iloc[-1]), **read_clocks(own[reached].iloc[0], run)}
-                missed = own[: int(reached.argmax())][["train_s", "images_seen"]].iloc[-1:].to_numpy()
-                row["missed_time_s"], row["missed_images"] = missed[0] if len(missed) else (0.0, 0)
+                first = reached.index(True)
+                row |= {"held": reached[-1], **read_clocks(own[first], run)}
+                missed = own[first - 1] if first else {"train_s": 0.0, "images_seen": 0}
+                row |= {"missed_time_s": missed["train_s"], "missed_images": missed["images_seen"]}
             rows.append(row)
     return pd.DataFrame(rows, columns=COLUMNS).astype(
         {"epoch": "Int64", "images_seen": "Int64", "missed_images": "Int64"}
     )
 
 
-def read_clocks(evaluation: pd.Series, run: dict) -> dict:
+def read_clocks(evaluation: dict, run: dict) -> dict:
     """Return epoch, images and clocks at an evaluation. run: its run's row, with seconds of start-up and first step."""
     started_s = run["init_s"] + run["compile_s"]
     return {
@@ -90,7 +96,7 @@ def read_clocks(evaluation: pd.Series, run: dict) -> dict:
     }
 
 
-def price_until(evaluation: pd.Series, run: dict) -> dict:
+def price_until(evaluation: dict, run: dict) -> dict:
     """Return the bill of a run up to the end of an evaluation, or nothing if it has no price.
 
     Hours are billed at one rate, so the cost of the seconds after the evaluation is subtracted from the whole cost.
