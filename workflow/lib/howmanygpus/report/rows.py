@@ -45,7 +45,8 @@ def name_series(table: pd.DataFrame, runs: pd.DataFrame | None = None) -> pd.Ser
     """
     columns = [*list_columns(SERIES, but=["framework"]), "placement"]
     varying = [column for column in columns if table[column].nunique() > 1]
-    names = table[["framework", *varying]].astype(str).agg(" ".join, axis=1)
+    parts = zip(*(table[column].astype(str) for column in ("framework", *varying)), strict=True)
+    names = pd.Series(map(" ".join, parts), table.index, dtype=str)
     return names if runs is None or table.empty else names.mask(has_own_rates(table, runs), names + f" {DAGGER}")
 
 

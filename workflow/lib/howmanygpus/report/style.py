@@ -10,7 +10,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import TypeVar
@@ -29,10 +29,12 @@ from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.path import Path as MplPath
 from matplotlib.transforms import Affine2D, Bbox, ScaledTranslation, Transform
 
 from howmanygpus import registry
 from howmanygpus.files import atomic_path
+from howmanygpus.report.measured_once import measure_once
 from howmanygpus.report.rows import DAGGER, find_unit
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
@@ -211,13 +213,13 @@ def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
     limits = [] if axes.get_autoscalex_on() else [axes.get_xlim()[1]]
     last = max((*limits, *(x for x, *_ in ends.values())), default=0.0)
     _make_room(axes, list(ends))
-    places = {name: (x, y) for name, (x, y, _) in ends.items()}
+    places = _place_names(axes, ends)
     for name, (x, y, colour) in ends.items():
         axes.annotate(
             name,
             xy=(x, y),
             xytext=(1.03, 0),
-            textcoords=_place_name(axes, places, name),
+            textcoords=places[name],
             color=darken(colour),
             va="center",
             fontsize=10,
@@ -231,8 +233,22 @@ def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
                 "relpos": (0, 0.5),
                 # Otherwise matplotlib looks for the line's way out of the text's box, by halves, at each drawing.
                 "patchA": None,
+                "connectionstyle": _connect,
             },
         )
+
+
+def _connect(
+    begin: Sequence[float], end: Sequence[float], shrinkA: float, shrinkB: float, patchA: None, patchB: None
+) -> MplPath:
+    """Return a straight line without its first and its last pixels; the parameters have the names of matplotlib.
+
+    Its own connection styles look for the place where any curve leaves a circle, by halves.
+    """
+    ends = np.array([begin, end])
+    length = max(math.hypot(*(ends[1] - ends[0])), 1e-9)
+    gaps = np.array([[shrinkA], [-shrinkB]]) if length > shrinkA + shrinkB else 0.0
+    return MplPath(ends + gaps * (ends[1] - ends[0]) / length)
 
 
 def _make_room(axes: Axes, names: list[str]) -> None:
@@ -246,23 +262,30 @@ def _make_room(axes: Axes, names: list[str]) -> None:
     figure.set_size_inches(max(size[0], grid.ncols * width), max(size[1], grid.nrows * height))
 
 
-def _place_name(axes: Axes, places: dict[str, tuple[float, float]], name: str) -> Callable[[RendererBase], Transform]:
-    """Return the coordinates of one of several names. Their height depends on that of the axes when they are drawn.
+def _place_names(
+    axes: Axes, ends: dict[str, tuple[float, float, str]]
+) -> dict[str, Callable[[RendererBase], Transform]]:
+    """Return the coordinates of each name. Their heights depend on the height of the axes when they are drawn.
 
     The layout of the whole figure decides the height of the axes; computing it for each panel would take seconds.
     """
     figure = axes.get_figure(root=True)
     assert figure is not None
+    points = [(x, y) for x, y, _ in ends.values()]
 
-    def place(renderer: RendererBase) -> Transform:
-        to_fraction = axes.transData + axes.transAxes.inverted()
-        wanted = sorted((float(to_fraction.transform(each)[1]), other) for other, each in places.items())
-        gap = LINE_PT * figure.dpi / 72 / axes.get_window_extent(renderer).height
-        heights = spread([height for height, _ in wanted], gap)
-        position = [other for _, other in wanted].index(name)
-        return Affine2D().translate(0, heights[position]) + axes.transAxes
+    @lru_cache(1)
+    def find_heights(dpi: float, height: float, limits: tuple[float, ...]) -> dict[str, float]:
+        """Everything that moves the names is a parameter. height: of the panel, in pixels."""
+        fractions = (axes.transData + axes.transAxes.inverted()).transform(points)[:, 1].tolist()
+        wanted = sorted(zip(fractions, ends, strict=True))
+        heights = spread([fraction for fraction, _ in wanted], LINE_PT * dpi / 72 / height)
+        return {name: height for (_, name), height in zip(wanted, heights, strict=True)}
 
-    return place
+    def place(name: str, _: RendererBase) -> Transform:
+        heights = find_heights(figure.dpi, axes.bbox.height, axes.viewLim.bounds)
+        return Affine2D().translate(0, heights[name]) + axes.transAxes
+
+    return {name: partial(place, name) for name in ends}
 
 
 def spread(wanted: list[float], gap: float) -> list[float]:
@@ -432,10 +455,11 @@ def mark_trial_runs(figure: Figure, study: str) -> None:
 
 def save_figure(figure: Figure, svg: Path, png: Path) -> None:
     """Write both files atomically."""
-    box = _lay_out(figure)
-    save_svg(figure, svg, box)
-    with atomic_path(png) as partial:
-        figure.savefig(partial, format="png", bbox_inches=box, dpi=150)
+    with measure_once(), atomic_path(png) as unfinished:
+        box = _lay_out(figure)
+        save_svg(figure, svg, box)
+        # The next levels of zlib take a third longer for the last hundredths of the size.
+        figure.savefig(unfinished, format="png", bbox_inches=box, dpi=150, pil_kwargs={"compress_level": 3})
 
 
 def save_svg(figure: Figure, path: Path, box: Bbox | None = None) -> None:

@@ -10,16 +10,18 @@ import textwrap
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import yaml
-from jsonschema import Draft202012Validator, ValidationError
-from jsonschema.exceptions import best_match
 
 from howmanygpus.base.secrets import hide_everywhere
 from howmanygpus.base.version import VERSION
 from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.spec import RunSpec
+
+if TYPE_CHECKING:
+    # Importing it takes 0.2 s, and much that imports this module checks nothing.
+    import jsonschema
 
 SCHEMA = Path(__file__).resolve().parents[4] / "schemas" / "run.schema.yaml"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -55,14 +57,18 @@ def write_record(path: Path, record: dict) -> None:
 
 def check_record(path: Path, record: dict) -> None:
     """Raise RecordError if a record violates the schema; the name of its file says which schema."""
+    from jsonschema.exceptions import best_match
+
     error = best_match(_load_validator(path.stem).iter_errors(record))
     if error is not None:
         raise RecordError(f"{path}: {_explain(error)}")
 
 
 @cache
-def _load_validator(kind: str) -> Draft202012Validator:
+def _load_validator(kind: str) -> "jsonschema.Draft202012Validator":
     """Return the validator of a kind of record: `run` or `attempt`."""
+    from jsonschema import Draft202012Validator
+
     return Draft202012Validator({"$ref": f"#/$defs/{kind}", "$defs": read_definitions()})
 
 
@@ -92,7 +98,7 @@ def describe_type(annotation: Any) -> dict:
     return rule
 
 
-def _explain(error: ValidationError) -> str:
+def _explain(error: "jsonschema.ValidationError") -> str:
     if error.validator == "not":
         return f"{error.instance}: a record with this status does not have this key"
     place = "".join(f"{part}: " for part in error.absolute_path)
