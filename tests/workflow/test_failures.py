@@ -89,7 +89,7 @@ def test_a_run_names_the_earlier_step_that_failed_and_the_reason(project):
     project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
     script = project.folder / "workflow" / "scripts" / "leave_unchecked.py"
     works = script.read_text()
-    script.write_text(works.replace("import argparse\n", "raise SystemExit('told to end')\n", 1))
+    script.write_text(works.replace("import json\n", "raise SystemExit('told to end')\n", 1))
     project.snakemake(*RUNS, expect=1)
     project.snakemake("available", *TABLES)
     project.snakemake("available", "--until", "merge_answers")
