@@ -40,7 +40,7 @@ LONGEST = (
 )
 """Files that take longest, without `test_`."""
 SPLIT = ("gate", "gate_on_faults", "gate_of_own_models", "backends")
-"""Of these files, several workers may run the tests, each those of one family: other families share no start."""
+"""Files whose tests are divided among workers by family, because families share no start of a framework."""
 WHOLE_CALLS = ("workflow", "cluster")
 """Folders with tests of whole calls of Snakemake. `make test-all` runs them, and `make test` those marked as quick."""
 FAMILIES = {name: entry.family for name, entry in FRAMEWORKS.items()}

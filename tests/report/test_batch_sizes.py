@@ -1,5 +1,7 @@
 """The table of batch sizes has the knee, the largest batch that fits, the cost of a larger one, and the noise scale."""
 
+import json
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -17,6 +19,7 @@ from howmanygpus.report.style import mark_counts
 from howmanygpus.report.tables import gradient_noise
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes, mark_largest
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
+from howmanygpus.report.tables.helpers.sources import read_searches
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 
@@ -191,3 +194,10 @@ def test_measurements_of_a_run_are_read_and_estimated(tmp_path):
     (row,) = gradient_noise.tabulate(plan_of(spec), tmp_path).to_dict("records")
     assert (row["gradient_squared"], row["variance_trace"]) == (pytest.approx(1.0), pytest.approx(8.0))
     assert np.isclose(row["elapsed_s"], 0.1)
+
+
+def test_a_search_that_was_done_again_counts_and_not_its_earlier_failure(tmp_path):
+    for name, largest in (("first.json", 64), ("first.failed.json", None), ("second.failed.json", None)):
+        (tmp_path / name).write_text(json.dumps({"largest": largest}))
+    for paths in (sorted(tmp_path.iterdir()), sorted(tmp_path.iterdir(), reverse=True)):
+        assert read_searches(paths) == {"first": {"largest": 64}, "second": {"largest": None}}
