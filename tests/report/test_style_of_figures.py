@@ -8,13 +8,10 @@ import sys
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from howmanygpus.report import measured_once
 from howmanygpus.report.style import label_lines, make_panels, save_figure, save_svg
-from project import ROOT
 
 CODE = """
 from howmanygpus.report import style
@@ -88,49 +85,6 @@ def test_the_line_to_a_name_is_broken_where_it_crosses_a_panel_whose_limits_are_
     figure.canvas.draw()
     free, crossing = (panel.texts[0].arrow_patch.get_linestyle() for panel in panels)
     assert free in ("-", "solid") and crossing == (0, (1, 3))
-
-
-class CountedTicks(MaxNLocator):
-    """Ticks that count how often they are asked for."""
-
-    asked = 0
-
-    def __call__(self):
-        CountedTicks.asked += 1
-        return super().__call__()
-
-
-def draw_crowded_panels():
-    """Return a figure with several panels, names, a title of two lines, and numbers that have a common factor."""
-    figure, panels = make_panels(["one", "two\nlines", "three"], max_columns=2)
-    for number, panel in enumerate(panels):
-        panel.plot([1, 2, 3], [2e7, 1e7 * number, 3e7])
-        panel.set_ylabel("images/s")
-        panel.yaxis.set_major_locator(CountedTicks(5))
-        label_lines(panel, {"first": (3, 3e7, "#0072B2"), "second": (2, 1e7 * number, "#D55E00")})
-    return figure
-
-
-def test_a_figure_is_measured_a_few_times_and_has_the_same_files_as_without_the_patch(tmp_path, monkeypatch):
-    def save(name):
-        CountedTicks.asked = 0
-        figure = draw_crowded_panels()
-        save_figure(figure, tmp_path / f"{name}.svg", tmp_path / f"{name}.png")
-        plt.close(figure)
-        files = ((tmp_path / f"{name}.{suffix}").read_bytes() for suffix in ("svg", "png"))
-        return CountedTicks.asked / len(figure.axes), *files
-
-    few, *files = save("patched")
-    monkeypatch.setattr(measured_once, "TESTED", ())
-    many, *same_files = save("unpatched")
-    assert files == same_files
-    # Two passes of the layout, the box of what is drawn, and the two files.
-    assert few <= 5 < many
-
-
-def test_the_patch_of_matplotlib_was_tested_with_the_pinned_version():
-    pins = (ROOT / "envs" / "workflow.txt").read_text().split()
-    assert f"matplotlib=={measured_once.TESTED[-1]}" in pins
 
 
 def test_the_line_to_a_name_is_straight_and_ends_beside_both():

@@ -34,7 +34,6 @@ from matplotlib.transforms import Affine2D, Bbox, ScaledTranslation, Transform
 
 from howmanygpus import registry
 from howmanygpus.files import atomic_path
-from howmanygpus.report.measured_once import measure_once
 from howmanygpus.report.rows import DAGGER, find_unit
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
@@ -455,7 +454,7 @@ def mark_trial_runs(figure: Figure, study: str) -> None:
 
 def save_figure(figure: Figure, svg: Path, png: Path) -> None:
     """Write both files atomically."""
-    with measure_once(), atomic_path(png) as unfinished:
+    with atomic_path(png) as unfinished:
         box = _lay_out(figure)
         save_svg(figure, svg, box)
         # The next levels of zlib take a third longer for the last hundredths of the size.
