@@ -34,6 +34,9 @@ endef
 # Packages in it would shadow those of Snakemake.
 unexport PYTHONPATH
 
+# Of several studies and of one, the answer begins with its first screen, which ends with where the rest is.
+PRINT_SCREEN = sed '/^The rest is in /,/^$$/{/^$$/q}' results/tables/answer.txt
+
 # Nothing that the report shows is newer than the report.
 REPORT_IS_CURRENT = [ -e results/report.html ] && \
 	[ -z "$$(find results/tables results/figures results/parity config workflow/report -newer results/report.html -print -quit)" ]
@@ -58,9 +61,9 @@ WAYS ?=
 demo: $(INSTALLED)
 	@# After Ctrl-C some shells would go on with the else branch.
 	@trap 'exit 130' INT; if $(SNAKEMAKE) $(LOCAL); then \
-		{ $(REPORT_IS_CURRENT) || $(SNAKEMAKE) $(LOCAL) --report results/report.html; } && cat results/tables/answer.txt; \
+		{ $(REPORT_IS_CURRENT) || $(SNAKEMAKE) $(LOCAL) --report results/report.html; } && $(PRINT_SCREEN); \
 	else \
-		$(SNAKEMAKE) available $(LOCAL) && $(SNAKEMAKE) available $(LOCAL) --report results/report.html && cat results/tables/answer.txt; \
+		$(SNAKEMAKE) available $(LOCAL) && $(SNAKEMAKE) available $(LOCAL) --report results/report.html && $(PRINT_SCREEN); \
 		echo "Some runs failed: results/report.html shows which and why."; \
 		exit 1; \
 	fi

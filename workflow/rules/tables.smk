@@ -180,6 +180,7 @@ rule answer_question:
         code=hash_script("answer_question"),
         templates=hash_templates(
             *("answer.jinja", "answer_screen.txt.jinja", "answer.txt.jinja", "answer.md.jinja"),
+            "answer_sections.jinja",
             *("doubts.jinja", "tables.jinja"),
         ),
         files=products.files,
@@ -248,6 +249,7 @@ rule merge_answers:
     input:
         texts=expand("results/tables/{study}/answer.txt", study=PLAN.studies),
         markdowns=expand("results/tables/{study}/answer.md", study=PLAN.studies),
+        facts=expand("results/tables/{study}/answer.json", study=PLAN.studies),
         jobs="results/tables/jobs.tsv",
     output:
         texts="results/tables/answer.txt",
@@ -257,7 +259,7 @@ rule merge_answers:
     localrule: True
     params:
         code=hash_script("merge_answers"),
-        templates=hash_templates("answer.jinja", "bill.jinja"),
+        templates=hash_templates("answer.jinja", "answers_screen.txt.jinja", "bill.jinja"),
         files=products.files,
     shell:
         "{HOWMANYGPUS}/merge_answers.py {params.files:q} >{log:q} 2>&1"

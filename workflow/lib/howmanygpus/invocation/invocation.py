@@ -45,7 +45,7 @@ from howmanygpus.invocation.rules.training import TrainingRules
 from howmanygpus.invocation.rules.weights import OwnModelRules, WeightRules, fetch_first
 from howmanygpus.paths import JOB_LOGS
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
-from howmanygpus.report.files import read_first_page
+from howmanygpus.report.pages.first_page import read_first_page
 from howmanygpus.site import retrying
 from howmanygpus.site.concurrency import describe_concurrency, limit_measurements
 from howmanygpus.site.environments.cache import CacheError, check_cache
@@ -150,7 +150,7 @@ class Invocation:
 
     def _describe(self, config: dict) -> None:
         """Add what the report shows: it begins with the answers, and describes the method by the whole config."""
-        config |= read_first_page(self.plan.studies, sys.argv)
+        config["first_page"] = read_first_page(self.plan.studies, sys.argv)
         config["workflow_version"] = VERSION
         config["concurrency"] = describe_concurrency(self.machine)
         config["studies"] = {name: hide_everywhere(study.config) for name, study in self.plan.studies.items()}

@@ -19,7 +19,7 @@ from howmanygpus.report.rows import count_units, name_count
 from howmanygpus.report.shares import Share
 
 LONGEST = 190
-"""Characters of a sentence on a first screen, which is cut beyond. What to run next is no part of it."""
+"""Characters of a doubt on a first screen, which is cut beyond. What to run next is no part of it."""
 FEWEST = 25
 """Characters of a sentence that is cut, below which it is left out."""
 WHOLE = "\N{NO-BREAK SPACE}"
@@ -44,23 +44,30 @@ def word(page: str, code: str, /, **facts: Any) -> str:
 
 
 def fill(template: str, **names: Any) -> str:
-    """Return the text of a template. names: what it is about."""
-    return _set_up().get_template(template).render(names)
+    """Return the text of a template. names: what it is about. In a page, <template>.html.jinja, they are escaped."""
+    return _set_up(template.endswith(".html.jinja")).get_template(template).render(names)
 
 
 @cache
-def _set_up() -> Environment:
-    """Return the environment of all templates, with the functions that write numbers."""
+def _set_up(is_page: bool = False) -> Environment:
+    """Return the environment of all templates, with the functions that write numbers.
+
+    is_page: whether everything that is written is escaped for HTML, also by macros of texts that a page imports.
+    """
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(TEMPLATES),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=is_page,
     )
-    written = [write_number, write_duration, write_value, write_change, write_share, write_target]
+    written = [write_number, write_duration, write_value, write_interval, write_change, write_share, write_target]
     written += [write_configuration, write_price]
     named = {each.__name__.removeprefix("write_"): each for each in written}
     environment.globals |= named | {
-        each.__name__: each for each in (name_alternative, name_next, name_count, count_units, shorten, is_cut)
+        each.__name__: each for each in (name_alternative, name_next, name_count, count_units, shorten, brief)
     }
-    environment.globals["inverse"] = invert
+    environment.globals |= {"inverse": invert, "median": drop_interval}
     environment.filters |= {"tex": escape_for_tex, "whole": keep_whole, "number": write_number}
     return environment
 
@@ -79,6 +86,12 @@ def choose_unit(seconds: float) -> tuple[str, float]:
     return next((name, size) for name, size, limit in UNITS if seconds < limit * size)
 
 
+def choose_device_unit(seconds: float) -> tuple[str, float]:
+    """Return the name of a fitting unit of device time, such as `device-hours`, and its seconds."""
+    unit, size = choose_unit(seconds)
+    return f"device-{ {'s': 'seconds', 'min': 'minutes', 'h': 'hours'}.get(unit, unit)}", size
+
+
 def write_duration(value: Value) -> str:
     """Write seconds in a fitting unit, with the interval if there is one."""
     unit, size = choose_unit(value["median"] or 0.0)
@@ -91,6 +104,18 @@ def write_value(value: Value, unit: str = "") -> str:
     if value["low"] is None or value["high"] is None:
         return text
     return f"{text} ({write_number(value['low'])} to {write_number(value['high'])})"
+
+
+def write_interval(value: Value, unit: str = "") -> str:
+    """Write the interval of a value alone, such as `19 to 24 min`. unit: none for seconds, which get a fitting one."""
+    if not unit:
+        unit, size = choose_unit(value["median"] or 0.0)
+        value = scale(value, size)
+    return f"{write_number(value['low'] or 0.0)} to {write_number(value['high'] or 0.0)} {unit}"
+
+
+def drop_interval(value: Value) -> Value:
+    return value | {"low": None, "high": None}
 
 
 def choose_runs(prices: Iterable[float]) -> int:
@@ -156,10 +181,13 @@ def name_next(line: str) -> str:
 def write_price(one: dict[str, Any], is_target: bool, unit: str) -> str:
     """Write what a configuration costs: money, else device-hours; nothing for a rate without a price."""
     if one["cost_per_million"]:
-        return write_value(one["cost_per_million"], f"{one['currency']} per million {unit}")
+        return f"{write_median(one['cost_per_million'])} {one['currency']} per million {unit}"
     if one["cost"]:
-        return write_value(one["cost"], one["currency"]) + ("" if is_target else " for a whole run")
-    return f"{one['device_seconds'] / 3600:.3g} device-hours" if is_target else ""
+        num_runs = choose_runs([one["cost"]["median"]])
+        price = f"{write_number(num_runs * one['cost']['median'])} {one['currency']}"
+        return price + (f" per {num_runs:,} runs" if num_runs > 1 else "" if is_target else " for a whole run")
+    name, size = choose_device_unit(one["device_seconds"])
+    return f"{write_number(one['device_seconds'] / size)} {name}" if is_target else ""
 
 
 def shorten(text: str) -> str:
@@ -167,6 +195,11 @@ def shorten(text: str) -> str:
     short = textwrap.shorten(text, LONGEST, placeholder=" ...")
     whole, _, begun = short.rpartition(". ")
     return f"{whole}. ..." if whole and short.endswith(" ...") and len(begun) < FEWEST else short
+
+
+def brief(text: str) -> str:
+    """Return the first sentence of a text, of which the tables have the rest."""
+    return re.split(r"(?<=\.) (?=[A-Z])", text, maxsplit=1)[0]
 
 
 def is_cut(text: str) -> bool:

@@ -9,8 +9,11 @@ from howmanygpus.report.rows import name_count
 from howmanygpus.report.words import (
     WHOLE,
     Value,
+    choose_device_unit,
+    choose_runs,
     choose_unit,
     fill,
+    is_cut,
     scale,
     write_duration,
     write_median,
@@ -19,50 +22,105 @@ from howmanygpus.report.words import (
     write_value,
 )
 
+Facts = dict[str, Any]
 WIDTH, HEIGHT = 100, 25
 """Columns of texts, and lines of a first screen."""
 MOST = (
-    *({"doubts": doubts, "rows": 8, "alternatives": 4, "ties": 3, "decisions": 3} for doubts in (5, 4, 3)),
-    *({"doubts": 3, "rows": rows, "alternatives": 4, "ties": 1, "decisions": 3} for rows in (6, 4)),
-    *({"doubts": doubts, "rows": 4, "alternatives": 4, "ties": 1, "decisions": 3} for doubts in (2, 1)),
-    *({"doubts": 1, "rows": 4, "alternatives": most, "ties": 1, "decisions": 3} for most in (3, 2)),
-    {"doubts": 1, "rows": 3, "alternatives": 1, "ties": 0, "decisions": 8},
-    *({"doubts": 1, "rows": 0, "alternatives": most, "ties": 0, "decisions": 8} for most in (2, 1, 0)),
-    *({"doubts": 0, "rows": 0, "alternatives": 0, "ties": 0, "decisions": decisions} for decisions in (8, 4)),
+    *({"doubts": 3, "rows": rows, "alternatives": 4, "decisions": 3} for rows in (8, 6, 4)),
+    *({"doubts": doubts, "rows": 4, "alternatives": 4, "decisions": 3} for doubts in (2, 1)),
+    *({"doubts": 1, "rows": 4, "alternatives": most, "decisions": 3} for most in (3, 2)),
+    {"doubts": 1, "rows": 3, "alternatives": 1, "decisions": 8},
+    *({"doubts": 1, "rows": 0, "alternatives": most, "decisions": 8} for most in (2, 1, 0)),
+    *({"doubts": 0, "rows": 0, "alternatives": 0, "decisions": decisions} for decisions in (8, 4)),
 )
 """Most parts of each kind that a first screen shows, from the fullest to the shortest."""
 ALL = dict.fromkeys(MOST[0], 1000)
+MOST_ROWS = 8
+"""Rows of the table on the page of an answer."""
 GAP = "  "
 """Between the columns of a table."""
 
 
-def render_answer(facts: dict[str, Any], suffix: str) -> str:
+def render_answer(facts: Facts, suffix: str) -> str:
     """Return the answer to a study, with its details. suffix: md or txt, which begins with the first screen."""
     most = _choose_most(facts)[0] if suffix == "txt" else ALL
-    text = fill_text(f"answer.{suffix}.jinja", is_folded=suffix == "txt", facts=facts, most=most, **_TABLES)
-    return re.sub("\n{3,}", "\n\n", text).strip() + "\n"
+    names = _collect(facts, most)
+    text = fill_text(f"answer.{suffix}.jinja", is_folded=suffix == "txt", **names)
+    return _join_paragraphs(text)
 
 
-def render_screen(facts: dict[str, Any]) -> str:
-    """Return the first screen of an answer, with as much of the facts as fits."""
+def render_screen(facts: Facts) -> str:
+    """Return the first screen of an answer, with as much of the facts as fits. It ends by saying where the rest is."""
     return _choose_most(facts)[1]
 
 
-def render_bill(bill: dict[str, Any]) -> str:
-    """Return the line about a bill. bill: see report.answer.bill."""
+def render_overview(answers: Sequence[Facts], bill: Facts | None) -> str:
+    """Return the first screen of several answers: the decisions of as many studies as fit, and the common bill.
+
+    answers: the facts of each study. bill: see report.answer.bill.
+    """
+    for num_studies in range(len(answers), 0, -1):
+        text = fill_text("answers_screen.txt.jinja", answers=answers, num_studies=num_studies, bill=bill)
+        text = _join_paragraphs(text)
+        if len(text.splitlines()) <= HEIGHT:
+            break
+    return text
+
+
+def render_bill(bill: Facts) -> str:
+    """Return the line about the bill of several studies. bill: see report.answer.bill."""
     return fill_text("bill.jinja", is_folded=False, bill=bill)
 
 
-def _choose_most(facts: dict[str, Any]) -> tuple[dict[str, int], str]:
+def list_sections(facts: Facts) -> list[dict[str, Any]]:
+    """Return what the decision leaves out: headings, which say how much is below them, each with its lines.
+
+    The name of a section is its heading without how much it is, as in a sentence. Facts without details have none.
+    """
+    sections: list[dict[str, Any]] = []
+    for line in fill("answer_sections.jinja", facts=facts).splitlines() if facts["details"] else []:
+        if line.startswith("# "):
+            heading = line.removeprefix("# ")
+            name = heading.partition(" (")[0]
+            sections.append({"heading": heading, "name": name[0].lower() + name[1:], "lines": []})
+        elif line:
+            sections[-1]["lines"].append(line)
+    return sections
+
+
+def split_doubts(doubts: list[Facts], most: int) -> tuple[list[Facts], list[Facts]]:
+    """Return the doubts that a first screen shows, and all others with those that it cuts.
+
+    Of the doubts that would be cut, only the gravest is shown.
+    """
+    shown = [doubt for place, doubt in enumerate(doubts[:most]) if not place or not is_cut(doubt["text"])]
+    return shown, [doubt for doubt in doubts if doubt not in shown or is_cut(doubt["text"])]
+
+
+def _collect(facts: Facts, most: dict[str, int]) -> dict[str, Any]:
+    """Return what the templates of an answer are filled with. most: parts of each kind that the first screen shows."""
+    decisions = facts["decisions"]
+    left = [split_doubts(each["doubts"], most["doubts"])[1] for each in decisions[: most["decisions"]]]
+    left += [each["doubts"] for each in decisions[most["decisions"] :]]
+    doubts = [(each["of"], doubt) for each, own in zip(decisions, left, strict=True) for doubt in own]
+    return {"facts": facts, "most": most, "doubts": doubts, "sections": list_sections(facts)} | _FUNCTIONS
+
+
+def _choose_most(facts: Facts) -> tuple[dict[str, int], str]:
     """Return how many parts of each kind fit on a screen, and its text."""
     for most in MOST:
-        text = fill_text("answer_screen.txt.jinja", facts=facts, most=most, **_TABLES)
+        text = _join_paragraphs(fill_text("answer_screen.txt.jinja", **_collect(facts, most)))
         if len(text.splitlines()) <= HEIGHT:
             break
     return most, text
 
 
-def render_proposal(facts: dict[str, Any], suffix: str) -> str:
+def _join_paragraphs(text: str) -> str:
+    """Return a text with one empty line between paragraphs, and none at its ends."""
+    return re.sub("\n{3,}", "\n\n", text).strip("\n") + "\n"
+
+
+def render_proposal(facts: Facts, suffix: str) -> str:
     """Return the text of a proposal. facts: see report.proposal. suffix: md, tex or txt."""
     tables: dict[str, Any] = {
         "plain_table": write_scaling,
@@ -103,9 +161,33 @@ def write_table(decision: dict[str, Any], unit: str, num_rows: int) -> list[str]
     return [*lines, *more]
 
 
-def write_markdown_table(decision: dict[str, Any], unit: str) -> list[str]:
+def write_markdown_table(decision: Facts, unit: str) -> list[str]:
     """Return the lines of the same table in Markdown, with all device counts and intervals."""
     return _write_markdown(_list_counts(decision, decision["counts"], unit, write_value))
+
+
+def compare_rows(decision: Facts, unit: str) -> dict[str, Any]:
+    """Return the table of a page: the best configuration on each number of devices, and what stands beside them.
+
+    If there is room, further series follow: those on as many devices as are recommended, and then the others. The
+    result has the head, the rows with whether they are recommended, and the number of those that are left out.
+    """
+    recommended = decision["recommended"] or {}
+    counts = _choose_rows(decision["counts"], MOST_ROWS)
+    known = [{key: each for key, each in one.items() if key != "is_recommended"} for one in decision["counts"]]
+    others = [one | {"is_recommended": False} for one in decision["configurations"] if one not in known]
+    others.sort(key=lambda one: (one["num_gpus"] != recommended.get("num_gpus"), one[decision["clock"]]["median"]))
+    rows = [*counts, *others[: MOST_ROWS - len(counts)]]
+    rows.sort(key=lambda one: (one["num_gpus"], one["num_nodes"], one[decision["clock"]]["median"]))
+    (_, *head), *cells = _list_counts(decision, rows, unit, write_median)
+    return {
+        "head": head,
+        "rows": [
+            {"cells": own, "is_recommended": one["is_recommended"]}
+            for one, (_, *own) in zip(rows, cells, strict=True)
+        ],
+        "num_left_out": len(known) + len(others) - len(rows),
+    }
 
 
 def _write_markdown(rows: list[list[str]]) -> list[str]:
@@ -113,8 +195,12 @@ def _write_markdown(rows: list[list[str]]) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in (head, ["---:"] * len(head), *others)]
 
 
-_TABLES: dict[str, Any] = {"table": write_table, "markdown_table": write_markdown_table}
-"""Functions by which templates of an answer write tables."""
+_FUNCTIONS: dict[str, Any] = {
+    "table": write_table,
+    "markdown_table": write_markdown_table,
+    "split_doubts": split_doubts,
+}
+"""Functions that the templates of an answer call."""
 
 
 def _cut(text: str, longest: int) -> str:
@@ -153,10 +239,13 @@ def _list_counts(
     columns[f"{unit}/s"] = [write(one["images_per_s"]) if one["images_per_s"] else "-" for one in counts]
     columns["efficiency"] = ["-" if one["efficiency"] is None else f"{100 * one['efficiency']:.0f} %" for one in counts]
     if priced:
-        head = f"{priced[0]['currency']}{f' per million {unit}' if is_rated else ''}"
-        columns[head] = [write_number(one[cost]["median"]) if one[cost] else "-" for one in counts]
+        num_runs = 1 if is_rated else choose_runs(one[cost]["median"] for one in priced)
+        per = f" per million {unit}" if is_rated else f" per {num_runs:,} runs" if num_runs > 1 else ""
+        prices = [write_number(num_runs * one[cost]["median"]) if one[cost] else "-" for one in counts]
+        columns[f"{priced[0]['currency']}{per}"] = prices
     elif is_target:
-        columns["device-h"] = [f"{one['device_seconds'] / 3600:.3g}" for one in counts]
+        name, size = choose_device_unit(max(one["device_seconds"] for one in counts))
+        columns[name] = [write_number(one["device_seconds"] / size) for one in counts]
     if all(one["num_nodes"] == 1 for one in counts):
         del columns["nodes"]
     return [[*columns], *map(list, zip(*columns.values(), strict=True))]
