@@ -11,7 +11,7 @@ PAGE = ROOT / "workflow" / "report" / "workflow.rst"
 
 def describe(study: dict, sources: list[dict] = ()) -> str:
     """Return the page of one study, named s, in one line. study: its config with defaults."""
-    config = {"studies": {"s": study}, "sources": {"s": sources}, "answers": {}, "figures": {}, "bill": ""}
+    config = {"studies": {"s": study}, "sources": {"s": sources}, "first_page": ""}
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
     page = environment.from_string(PAGE.read_text())
     config |= {"concurrency": "", "workflow_version": ""}

@@ -63,3 +63,11 @@ def test_check_gpu_gets_the_frameworks_and_steps_that_are_named():
         )
         words = made.stdout.replace("\\\n", "").split()
         assert words[words.index("--minutes") + 2 :] == passed, made.stdout + made.stderr
+
+
+def test_the_first_screen_of_an_answer_is_printed_and_not_the_rest(tmp_path):
+    screen = "Use 1 x cpu.\n\nThe rest is in results/tables/answer.txt: one,\n  two.\n"
+    (tmp_path / "results" / "tables").mkdir(parents=True)
+    (tmp_path / "results" / "tables" / "answer.txt").write_text(f"{screen}\nOne:\n\n- This is not printed.\n")
+    command = ["make", "-f", ROOT / "Makefile", "--eval", "screen: ; @$(PRINT_SCREEN)", "screen"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout == f"{screen}\n"

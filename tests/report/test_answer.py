@@ -50,19 +50,19 @@ def test_the_hardest_threshold_of_a_loss_is_the_lowest():
     assert "**Use 1 x cpu, a, 8 images per device: cross-entropy 0.3 in 2 s" in text
     assert "- No run reached cross-entropy 0.1." in text.splitlines()
     line = find_line(text, "At the end, the test cross-entropy is 0.2")
-    assert line.endswith("knowing only how frequent each class is gives 2.3.")
+    assert line.endswith("Knowing only how frequent each class is gives 2.3.")
 
 
 def test_the_quality_at_the_end_stands_beside_that_of_a_guess():
     text = write_answer({"framework": "a", "quality": 0.94}, {"framework": "a", "quality": 0.96})
     line = find_line(text, "At the end, the test accuracy is 0.95 (0.94 to 0.96)")
-    assert line.endswith("; always naming the majority class gives 0.1.")
+    assert line.endswith(". Always naming the majority class gives 0.1.")
     assert "majority" not in write_answer({"framework": "a"}, guessed=None)
 
 
 def test_the_quality_is_named_also_if_it_is_below_all_thresholds():
     text = write_answer({"framework": "a", "quality": 0.31}, {"framework": "b", "quality": 0.3, "images_per_s": 90.0})
-    assert "**Use 1 x cpu, a, 8 images per device: 100 images/s; accuracy 0.31 at the end.**" in text
+    assert "**Use 1 x cpu, a, 8 images per device: 100 images/s, accuracy 0.31 at the end.**" in text
     assert "No run reached accuracy 0.9; the rate decides." in text
 
 
@@ -138,14 +138,18 @@ def test_the_bill_sums_all_jobs_and_names_their_purposes():
     for job in jobs:
         job |= {"billed_device_hours": 4 * job["hours"], "cost": 8 * job["hours"], "currency": "EUR"}
     jobs += [make_job("run", "killed", None), make_job("run", "running", None)]
-    line = find_line(write_answer({"framework": "a"}, jobs=jobs), "Billed")
-    assert says(line, "12 device-hours", "24 EUR", "runs 8", "parity gate 1", "probe 0.4", "failed attempts 2.6")
-    assert says(line, "Jobs", "5 as SLURM counted", "1 still running", "1 left out")
+    text = write_answer({"framework": "a"}, jobs=jobs)
+    line = find_line(text, "Billed")
+    assert says(text, "## The bill (12 device-hours, 24 EUR)")
+    assert says(line, "runs 8", "parity gate 1", "probe 0.4", "failed attempts 2.6")
+    assert says(line, "1 job still running", "1 job left out")
     shares = [make_job("probe", "completed", 0.05, record="shared") for _ in range(2)]
-    assert "Jobs: 1 as SLURM counted." in write_answer({"framework": "a"}, jobs=shares), "two studies share it"
+    counted = {"slurm": 1, "program": 0, "running": 0, "unknown": 0}
+    assert make_facts({"framework": "a"}, jobs=shares)["details"]["bill"]["jobs"] == counted, "two studies share it"
     own = [make_job("run", "completed", 2.0, counted_by="job")]
-    line = find_line(write_answer({"framework": "a"}, jobs=own), "Used")
-    assert line.startswith("- Used: 4 device-hours (the machine file has no price), of which runs 4. Jobs: 1 as their")
+    text = write_answer({"framework": "a"}, jobs=own)
+    assert "## The bill (4 device-hours, without a price)" in text
+    assert find_line(text, "Used") == "- Used device-hours: runs 4."
 
 
 def test_a_study_without_a_usable_run_is_explained():
@@ -181,9 +185,9 @@ def test_the_answer_names_data_devices_nodes_and_dates():
     line = find_line(text, "Data:")
     assert says(line, "d (arrays)", "1,437 training", "360 test", "8 x 8 pixels", "1 channel", "10 classes")
     assert "- Devices: 1 and 2 x cpu (AMD EPYC; node1, node2, node3)." in text
-    assert "- Runs started from 2026-11-22 21:01 to 2026-11-22 21:01 (UTC)." in text
+    assert "2026-11-22" in text
     text = write_answer({"framework": "a", "status": "unsupported", "started_at": None})
-    assert "Data: d (arrays)" in text and "started" not in text and "Devices:" not in text
+    assert "Data: d (arrays)" in text and "2026" not in text and "Devices:" not in text
 
 
 def test_runs_whose_losses_leave_the_others_did_other_work():
@@ -309,12 +313,9 @@ def test_every_section_is_written_and_long_lists_are_counted(suffix):
     words = " ".join(text.split())
     for said in (
         *("Control runs, which leave out a part of the work and are not ranked: 4 completed.", "Stale, 1 run: code"),
-        *("Out of memory, 2 runs: too large", "2 more in runs.tsv and health.tsv", "Not in order, 2 runs: n1: hot"),
+        *("Out of memory, 2 runs: too large", "2 more in runs.tsv", "not in order, 2 runs: the column health"),
         *("repeat 2, -30 % from the median (r)", "differ by more than rounding explains in 1 of 9 runs"),
-        *(
-            "1 configuration until the interval of the median was as narrow as asked for; 2 configurations up to",
-            "below",
-        ),
+        *("1 configuration until the interval of the median was as narrow as asked for; 2 configurations up to",),
         *(
             "Not run: below 0.5 (1 run).",
             "1 more reason in runs.tsv.",

@@ -9,6 +9,7 @@ import sys
 import pandas as pd
 import pytest
 
+from helpers.answers import make_facts
 from helpers.messages import says
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.rows import merge_tables
@@ -75,22 +76,28 @@ def test_answers_are_joined_as_text_and_as_markdown_with_one_bill(tmp_path):
         (tmp_path / study).mkdir()
         (tmp_path / study / "answer.txt").write_text(f"{study} as text\n")
         (tmp_path / study / "answer.md").write_text(f"# {study}\n")
+        facts = make_facts({"framework": "a", "study": study})
+        (tmp_path / study / "answer.json").write_text(json.dumps(facts | {"study": study}))
     made = [tmp_path / f"answer.{suffix}" for suffix in ("txt", "md")]
 
     def merge(*studies):
-        forms = {"texts": "txt", "markdowns": "md"}
+        forms = {"texts": "txt", "markdowns": "md", "facts": "json"}
         answers = {
             form: [str(tmp_path / study / f"answer.{suffix}") for study in studies] for form, suffix in forms.items()
         }
         request = {
             "input": answers | {"jobs": str(tmp_path / "jobs.tsv")},
-            "output": dict(zip(forms, map(str, made), strict=True)),
+            "output": dict(zip(("texts", "markdowns"), map(str, made), strict=True)),
         }
         command = [sys.executable, ROOT / "workflow" / "scripts" / "merge_answers.py", json.dumps(request)]
         subprocess.run(command, check=True, env=os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")})
         return [path.read_text() for path in made]
 
     text, markdown = merge("one", "two")
-    assert says(text, "one as text", "two as text", "All studies", "- Used: 2 device-hours")
-    assert says(markdown, "# one", "# two", "All studies", "- Used: 2 device-hours")
+    assert says(
+        text, "one: Use 1 x cpu", "two: Use 1 x cpu", "All studies", "2 device-hours", "one as text", "two as text"
+    )
+    screen = text[: text.index("\n\n", text.index("The rest is in"))]
+    assert len(screen.splitlines()) <= 25 and "as text" not in screen
+    assert says(markdown, "# one", "# two", "All studies", "2 device-hours")
     assert merge("two") == ["two as text\n", "# two\n"], "one study has its bill already"

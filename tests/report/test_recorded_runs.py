@@ -19,6 +19,9 @@ import recorded_runs
 from helpers.constructed_traces import list_marks, repeat, write_chrome, write_steps, write_xspace
 from howmanygpus.invocation.rules.products import ProductRules
 from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.report.answer.details import describe
+from howmanygpus.report.answer.facts import Question, decide
+from howmanygpus.report.answer.texts import HEIGHT, WIDTH, render_screen
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.files import read_table, read_texts, write_table
 from howmanygpus.report.pages import all_runs
@@ -90,6 +93,20 @@ def make_tables(folder, study, names, inputs):
         made[name] = read_table(path)
         made[name].attrs["texts"] = [column for column in table if holds_texts(table[column])]
     return made
+
+
+DETAILS = ("runs", "scaling", "datasets", "jobs", "batch_sizes", "protocols", "explanations")
+"""Tables from which the details of an answer are made."""
+
+
+def test_every_recorded_answer_has_one_screen_that_says_where_the_rest_is(recorded):
+    for (_, study), (tables, _) in list_studies(recorded).items():
+        times = tables["time_to_accuracy"]
+        facts = decide(tables["runs"], times, Question(), tables["explanations"])
+        facts["details"] = describe(**{name: tables[name] for name in DETAILS})
+        lines = render_screen(facts).splitlines()
+        assert len(lines) <= HEIGHT and max(map(len, lines)) <= WIDTH, study
+        assert f"The rest is in results/tables/{study}/answer.txt: " in "\n".join(lines)
 
 
 def holds_texts(values):

@@ -19,7 +19,7 @@ from howmanygpus.report.rows import count_units, name_count
 from howmanygpus.report.shares import Share
 
 LONGEST = 190
-"""Characters of a doubt on a first screen, which is cut beyond. What to run next is no part of it."""
+"""Characters of a sentence on a first screen, which is cut beyond. What to run next is no part of it."""
 FEWEST = 25
 """Characters of a sentence that is cut, below which it is left out."""
 WHOLE = "\N{NO-BREAK SPACE}"
@@ -84,12 +84,6 @@ def write_number(value: float) -> str:
 
 def choose_unit(seconds: float) -> tuple[str, float]:
     return next((name, size) for name, size, limit in UNITS if seconds < limit * size)
-
-
-def choose_device_unit(seconds: float) -> tuple[str, float]:
-    """Return the name of a fitting unit of device time, such as `device-hours`, and its seconds."""
-    unit, size = choose_unit(seconds)
-    return f"device-{ {'s': 'seconds', 'min': 'minutes', 'h': 'hours'}.get(unit, unit)}", size
 
 
 def write_duration(value: Value) -> str:
@@ -186,8 +180,9 @@ def write_price(one: dict[str, Any], is_target: bool, unit: str) -> str:
         num_runs = choose_runs([one["cost"]["median"]])
         price = f"{write_number(num_runs * one['cost']['median'])} {one['currency']}"
         return price + (f" per {num_runs:,} runs" if num_runs > 1 else "" if is_target else " for a whole run")
-    name, size = choose_device_unit(one["device_seconds"])
-    return f"{write_number(one['device_seconds'] / size)} {name}" if is_target else ""
+    unit, size = choose_unit(one["device_seconds"])
+    name = {"s": "seconds", "min": "minutes", "h": "hours"}.get(unit, unit)
+    return f"{write_number(one['device_seconds'] / size)} device-{name}" if is_target else ""
 
 
 def shorten(text: str) -> str:

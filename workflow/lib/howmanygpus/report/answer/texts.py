@@ -9,7 +9,7 @@ from howmanygpus.report.rows import name_count
 from howmanygpus.report.words import (
     WHOLE,
     Value,
-    choose_device_unit,
+    brief,
     choose_runs,
     choose_unit,
     fill,
@@ -77,8 +77,12 @@ def list_sections(facts: Facts) -> list[dict[str, Any]]:
 
     The name of a section is its heading without how much it is, as in a sentence. Facts without details have none.
     """
+    if not facts["details"]:
+        return []
+    reasons = [each["why"] for each in facts["decisions"] if each["why"] and each["why"]["kind"] == "curve"]
+    told = [each["curve"] for each in reasons if not is_cut(brief(each["curve"]))]
     sections: list[dict[str, Any]] = []
-    for line in fill("answer_sections.jinja", facts=facts).splitlines() if facts["details"] else []:
+    for line in fill("answer_sections.jinja", facts=facts, told=told).splitlines():
         if line.startswith("# "):
             heading = line.removeprefix("# ")
             name = heading.partition(" (")[0]
@@ -183,8 +187,7 @@ def compare_rows(decision: Facts, unit: str) -> dict[str, Any]:
     return {
         "head": head,
         "rows": [
-            {"cells": own, "is_recommended": one["is_recommended"]}
-            for one, (_, *own) in zip(rows, cells, strict=True)
+            {"cells": own, "is_recommended": one["is_recommended"]} for one, (_, *own) in zip(rows, cells, strict=True)
         ],
         "num_left_out": len(known) + len(others) - len(rows),
     }
@@ -240,12 +243,12 @@ def _list_counts(
     columns["efficiency"] = ["-" if one["efficiency"] is None else f"{100 * one['efficiency']:.0f} %" for one in counts]
     if priced:
         num_runs = 1 if is_rated else choose_runs(one[cost]["median"] for one in priced)
-        per = f" per million {unit}" if is_rated else f" per {num_runs:,} runs" if num_runs > 1 else ""
+        per = f" per million {unit}" if is_rated else f"/{num_runs:,} runs" if num_runs > 1 else ""
         prices = [write_number(num_runs * one[cost]["median"]) if one[cost] else "-" for one in counts]
         columns[f"{priced[0]['currency']}{per}"] = prices
     elif is_target:
-        name, size = choose_device_unit(max(one["device_seconds"] for one in counts))
-        columns[name] = [write_number(one["device_seconds"] / size) for one in counts]
+        name, size = choose_unit(max(one["device_seconds"] for one in counts))
+        columns[f"device-{name}"] = [write_number(one["device_seconds"] / size) for one in counts]
     if all(one["num_nodes"] == 1 for one in counts):
         del columns["nodes"]
     return [[*columns], *map(list, zip(*columns.values(), strict=True))]

@@ -25,7 +25,9 @@ LONGEST_LINE = 1000
 """Letters of a line. docutils refuses lines of 10,000 letters."""
 
 
-def read_first_page(studies: Iterable[str], arguments: list[str], tables: Path = TABLES, figures: Path = FIGURES) -> str:
+def read_first_page(
+    studies: Iterable[str], arguments: list[str], tables: Path = TABLES, figures: Path = FIGURES
+) -> str:
     """Return the page about the answers that exist. Nothing is read unless Snakemake's arguments ask for the report."""
     if not any(argument.split("=")[0] == "--report" for argument in arguments):
         return ""
@@ -54,7 +56,7 @@ def render_first_page(answers: dict[str, Facts | None], figures: dict[str, str],
 def _describe(name: str, facts: Facts | None, figure: str | None) -> dict[str, Any]:
     """Return what the page shows of a study."""
     if facts is None:
-        return {"name": name, "facts": None}
+        return {"name": name, "facts": None, "decisions": []}
     decisions = [_describe_decision(each, facts["unit"]) for each in facts["decisions"]]
     doubts = [(each["of"], doubt) for each in facts["decisions"] for doubt in each["doubts"][1:]]
     return {"name": name, "facts": facts, "figure": figure} | {
