@@ -14,7 +14,7 @@ from typing import Any
 
 from howmanygpus.paths import FIGURES, TABLES
 from howmanygpus.report.answer.bill import add_up_bill
-from howmanygpus.report.answer.texts import compare_rows, list_sections, split_doubts
+from howmanygpus.report.answer.texts import compare_rows, list_sections
 from howmanygpus.report.files import read_table
 from howmanygpus.report.words import fill
 
@@ -67,7 +67,7 @@ def _describe(name: str, facts: Facts | None, figure: str | None) -> dict[str, A
 
 
 def _describe_decision(decision: Facts, unit: str) -> dict[str, Any]:
-    """Return a decision with its table, its gravest doubt and, if that names nothing to do next, the first that does."""
+    """Return a decision with its table, its gravest doubt and, if that names nothing to do, the first that does."""
     doubts = decision["doubts"]
     gravest = doubts[0] if doubts else None
     is_open = gravest is not None and not gravest["run_next"]
