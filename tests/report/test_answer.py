@@ -319,7 +319,7 @@ def test_every_section_is_written_and_long_lists_are_counted(suffix):
         *(
             "Not run: below 0.5 (1 run).",
             "1 more reason in runs.tsv.",
-            "a loses 30 %. Remedy to try: fewer devices.",
+            "a loses 30 %. Remedy to try, also for 1 more curve: fewer devices.",
             "60 %",
         ),
         *("64 (32 or more by the spread of the repeats)", "64 (32 to 64 by", "and 3 more in batch_sizes.tsv."),

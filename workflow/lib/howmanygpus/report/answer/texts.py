@@ -89,7 +89,7 @@ def list_sections(facts: Facts) -> list[dict[str, Any]]:
             sections.append({"heading": heading, "name": name[0].lower() + name[1:], "lines": []})
         elif line:
             sections[-1]["lines"].append(line)
-    return sections
+    return [section for section in sections if section["lines"]]
 
 
 def split_doubts(doubts: list[Facts], most: int) -> tuple[list[Facts], list[Facts]]:
