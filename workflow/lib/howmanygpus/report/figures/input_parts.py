@@ -11,7 +11,7 @@ from howmanygpus.report.style import COLOURS, GREY, SEE_GRID, draw_empty_figure,
 from howmanygpus.report.tables.input_parts import COPY, END_TO_END, LOAD, TRAIN
 
 TITLE = "From the disk to the device, part by part"
-CATEGORY = "Where the time goes"
+CATEGORY = "Scaling and why"
 TABLES = ("input_parts",)
 COMPARES = "inputs"
 FORMS = ("png", "jpeg", "arrays", "synthetic")

@@ -16,7 +16,7 @@ from howmanygpus.report.style import (
 )
 
 TITLE = "Training loss over the first epoch"
-CATEGORY = "Parity"
+CATEGORY = "The same work?"
 TABLES = ("losses",)
 MAX_LINE_WIDTH = 9.0
 """Width of the first line in points. Each later line is narrower, so that lines that coincide can all be seen."""

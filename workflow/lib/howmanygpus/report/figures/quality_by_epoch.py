@@ -22,7 +22,7 @@ from howmanygpus.report.style import (
 )
 
 TITLE = "Test quality by epoch"
-CATEGORY = "Time and cost to target"
+CATEGORY = "Time and price"
 TABLES = ("evaluations", "runs")
 
 

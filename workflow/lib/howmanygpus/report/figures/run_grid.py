@@ -16,7 +16,7 @@ from howmanygpus.report.style import RING
 from howmanygpus.report.trajectory import has_unexplained_losses
 
 TITLE = "All runs by status"
-CATEGORY = "All runs"
+CATEGORY = "Every run"
 TABLES = ("runs",)
 SHOWS_UNFAIR = True
 STATUS_COLOURS = {

@@ -31,7 +31,7 @@ from howmanygpus.report.tables.scaling import is_baseline, list_repeats
 from howmanygpus.report.thresholds import choose_easiest_threshold, choose_hardest_threshold, summarize_time_to_accuracy
 
 TITLE = "Speed-up of throughput and of time to accuracy"
-CATEGORY = "Scaling"
+CATEGORY = "Scaling and why"
 TABLES = ("scaling", "time_to_accuracy", "runs")
 SHOWN = ["accuracy_speedup", "is_never"]
 

@@ -17,7 +17,7 @@ from howmanygpus.report.style import (
 from howmanygpus.report.tables.step_times import PERCENTILES
 
 TITLE = "Percentiles of the step times"
-CATEGORY = "Where the time goes"
+CATEGORY = "More"
 TABLES = ("step_times",)
 MS = 1000
 NOTE = "white: median, thick: 25 to 75 %, thin: 5 to 95 %, tick: 99 %"

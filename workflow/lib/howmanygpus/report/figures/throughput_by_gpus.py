@@ -22,7 +22,7 @@ from howmanygpus.report.style import (
 from howmanygpus.report.tables.scaling import is_baseline, list_repeats
 
 TITLE = "Throughput by device count"
-CATEGORY = "Scaling"
+CATEGORY = "Scaling and why"
 TABLES = ("scaling", "runs", "ceilings")
 BOUNDS = {"input": (0, (5, 2)), "exchange": (0, (4, 1.5, 1, 1.5))}
 """Lines of the bounds."""

@@ -30,7 +30,7 @@ from howmanygpus.report.style import (
 from howmanygpus.report.thresholds import summarize_time_to_accuracy
 
 TITLE = "Time to accuracy by device count"
-CATEGORY = "Time and cost to target"
+CATEGORY = "Time and price"
 TABLES = ("time_to_accuracy", "scaling", "runs")
 SEEN = ("num_gpus", "num_repeats", "num_reached", "num_disturbed", "time_s_median", "time_s_min", "time_s_max")
 """What a panel shows of a configuration."""
