@@ -56,10 +56,9 @@ const writeLines = (lines) => lines.map((line) => line.map(quote).join("\t") + "
 // All rows in the order of the file, whatever is sorted or filtered.
 function listLines() {
   const header = readJson("header");
-  const lines = rows.map((row) => {
-    const cells = [...row.cells].map((_, column) => valueOf(row, column)).values();
-    return header.map(([, common]) => common ?? cells.next().value);
-  });
+  // A place is the number of a column; a column with one value in all rows has this value instead.
+  const find = (row, place) => (typeof place === "number" ? valueOf(row, place) : place);
+  const lines = rows.map((row) => header.map(([, place]) => find(row, place)));
   return [header.map(([name]) => name), ...lines];
 }
 

@@ -219,7 +219,9 @@ class ProductRules(RuleFunctions):
 
     def _list_tables(self, study: str) -> list[str]:
         config, has_searches = self._plan.studies[study].config, self._plan.studies[study].largest is not None
-        names = list_tables(config, self._measures_allreduce(study), bool(list_files(config["published"])), has_searches)
+        names = list_tables(
+            config, self._measures_allreduce(study), bool(list_files(config["published"])), has_searches
+        )
         return [f"results/tables/{study}/{table}.tsv" for table in names]
 
     def list_decided_products(self, study: str) -> list[str]:

@@ -33,6 +33,8 @@ FEW = 12
 """Most values of a text that names no configuration, for a list of them."""
 LONG = 60
 """Characters of a text beyond which its column breaks lines."""
+CODE = re.compile(r",?\s+see\s+(report|helpers)[.]\w+")
+"""Where a docstring refers to other modules."""
 STATISTIC = re.compile(r"_(median|mean|min|max|low|high|lowest|highest|begin|end|p\d\d|traced|measured)$")
 UNITS = {
     r"device_s_per_image": "device-s/{one}",
@@ -78,12 +80,16 @@ def read_caption(path: Path) -> str:
     return " ".join(path.read_text().split()).replace(" Study {{ snakemake.wildcards.study }}.", "")
 
 
-def describe(table: str) -> str:
-    """Return the description of a table as HTML: its caption, or else the docstring of its module."""
+def describe(table: str) -> list[str]:
+    """Return the description of a table as paragraphs of HTML. The first one is the first sentence.
+
+    It is the caption of the table, or else the docstring of its module, without what that says to programmers.
+    """
     caption = find_caption(table)
-    text = read_caption(caption) if caption else read_docstring(FOLDER / f"{table}.py")
-    paragraphs = [f"<p>{mark_up(' '.join(each.split()))}</p>" for each in re.split(r"\n\s*\n", text.strip())]
-    return "\n".join(paragraphs)
+    text = read_caption(caption) if caption else CODE.sub("", read_docstring(FOLDER / f"{table}.py"))
+    first, *others = re.split(r"\n\s*\n", text.strip())
+    sentences = re.split(r"(?<=[.])\s+(?=[A-Z`])", first, maxsplit=1)
+    return [mark_up(" ".join(each.split())) for each in (*sentences, *others)]
 
 
 def mark_up(text: str) -> str:
@@ -102,7 +108,10 @@ def collect(table: str, path: str, rows: list[dict[str, str]]) -> dict[str, Any]
     """Return the facts of a page. rows: of the table, as they are written. path: where its file is."""
     names = list(rows[0])
     values = {name: {row[name] for row in rows} for name in names}
-    shown = [name for name in names if len(values[name]) > 1] or names
+    is_long = {name: max(map(len, values[name])) > LONG for name in names}
+    varying = [name for name in names if len(values[name]) > 1] or names
+    # What a row is about stands first, and then what is said about it in words.
+    shown = sorted(varying, key=lambda name: (name not in NAMING, not is_long[name]))
     common = {name: rows[0][name] for name in names if name not in shown}
     numbers = {name for name in shown if is_number(name, values[name])}
     chosen = choose_lists(shown, values, numbers, len(rows))
@@ -117,14 +126,14 @@ def collect(table: str, path: str, rows: list[dict[str, str]]) -> dict[str, Any]
                 "title": name,
                 "unit": find_unit(name, **units),
                 "is_number": name in numbers,
-                "is_long": max(map(len, values[name])) > LONG,
+                "is_long": is_long[name],
                 "is_sorted": False,
                 "choices": sort_values(values[name], name in numbers) if name in chosen else [],
             }
             for name in shown
         ],
         "common": [{"title": name, "value": value, "unit": find_unit(name, **units)} for name, value in common.items()],
-        "header": [[name, common.get(name)] for name in names],
+        "header": [[name, common[name] if name in common else shown.index(name)] for name in names],
         "rows": [
             {"attributes": {}, "head": "", "cells": [describe_cell(row[name], name in numbers) for name in shown]}
             for row in rows
