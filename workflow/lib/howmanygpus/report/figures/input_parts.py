@@ -89,4 +89,4 @@ def write_rates(axes: Axes, rows: pd.DataFrame, heights: dict[str, int]) -> None
     for name, rate in zip(rows["row"], rows["images_per_s_median"], strict=True):
         text = f"{float(f'{rate:.3g}'):,.10g}"
         place = {"xy": (1.02, heights[name]), "xycoords": axes.get_yaxis_transform()}
-        axes.annotate(text, **place, va="center", fontsize=9.5, color=COLOURS[0])
+        axes.annotate(text, **place, va="center", fontsize=9, color=COLOURS[0])

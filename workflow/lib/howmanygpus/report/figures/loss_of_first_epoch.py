@@ -13,6 +13,8 @@ from howmanygpus.report.style import (
     label_lines,
     make_panels,
     mark_disturbed,
+    note_left_out,
+    thin,
 )
 
 TITLE = "Training loss over the first epoch"
@@ -30,10 +32,12 @@ def draw(losses: pd.DataFrame) -> Figure:
         return draw_empty_figure(f"No {name_real_run(losses)} has recorded its first epoch; {SEE_GRID}.")
     real = real.assign(series=name_series(real))
     styles = choose_styles(real["series"])
-    panels = list_settings(real)
+    settings = list_settings(real)
+    panels = thin(settings)
     figure, axes = make_panels([title for title, _ in panels])
     for panel, (_, rows) in zip(axes, panels, strict=True):
         draw_losses(panel, rows, styles)
+    note_left_out(axes[0], len(settings) - len(panels), "losses")
     return figure
 
 

@@ -115,5 +115,5 @@ def name_phases(axes: Axes, phases: list[str]) -> None:
         handlelength=0.9,
         handletextpad=0.4,
         columnspacing=1.0,
-        fontsize=9.5,
+        fontsize=9,
     )

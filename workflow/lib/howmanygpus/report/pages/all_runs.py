@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
 from howmanygpus.base.secrets import shorten
 from howmanygpus.paths import ATTEMPTS
 from howmanygpus.report.columns import CONFIGURATION, SERIES, STUDY, TASK, TITLES, list_columns
 from howmanygpus.report.files import find_record
 from howmanygpus.report.outcomes import UNDECIDED, read_run_attempts
-from howmanygpus.report.pages.table_pages import MOST_CHOICES, render as render_page, sort_values
+from howmanygpus.report.pages.table_pages import MOST_CHOICES, sort_values
+from howmanygpus.report.pages.table_pages import render as render_page
 from howmanygpus.report.telemetry import HOST, read_telemetry
 from howmanygpus.report.timelines import PHASE_SERIES, PHASES, describe_run, read_events, unpack
 from howmanygpus.report.trajectory import has_unexplained_losses

@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from howmanygpus.clone import CAPTIONS, TEMPLATES
-from howmanygpus.report.categories import MORE, SAME_WORK, TABLES
+from howmanygpus.report.categories import MORE, SAME_WORK
 from howmanygpus.report.columns import BATCH, PLACE, SERIES, STUDY, TASK, list_columns
 from howmanygpus.report.files import TEXTS
 from howmanygpus.report.tables import FOLDER, describe_table, list_tables
