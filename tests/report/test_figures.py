@@ -216,15 +216,15 @@ def test_a_figure_grows_with_the_names_beside_its_lines():
 
 def test_a_study_omits_figures_that_compare_a_single_value():
     study = {"variants": {"base": {}}, "inputs": ["arrays", "synthetic"], "per_device_batch_size": [8, 16]}
-    study |= {"num_nodes": [1, 2], "trace": True}
+    study |= {"num_nodes": [1, 2], "trace": True, "num_gpus": [1, 2]}
     study |= {"protocols": {"first_epoch_inside": True, "eval_other_images": {}}}
     published = ("price", "images_per_s", "quality_metric", "epochs_by_batch")
     shown = list_figures(study, preflight=True, priced=True, published=published)
     assert set(list_figures()) - set(shown) == {"variants"}
-    one = {"inputs": ["arrays"], "per_device_batch_size": [8], "num_nodes": None, "trace": False}
+    one = {"inputs": ["arrays"], "per_device_batch_size": [8], "num_nodes": None, "trace": False, "num_gpus": [1]}
     assert set(list_figures()) - set(list_figures(study | one)) == {
         *("variants", "placement", "real_against_synthetic", "input_parts", "allreduce", "batch_sizes", "price"),
-        "traces",
+        *("traces", "speedup", "throughput_by_batch_size"),
         *("published_throughput", "published_quality", "published_price", "published_epochs"),
     }
     assert "published_price" not in list_figures(study, published=("images_per_s",))
@@ -233,7 +233,7 @@ def test_a_study_omits_figures_that_compare_a_single_value():
 
 
 PROGRAM = {"inputs": ["program"], "variants": {"base": {}, "best": {}}, "per_device_batch_size": [8, 16]}
-PROGRAM |= {"num_nodes": [1, 2], "trace": False, "protocols": {}}
+PROGRAM |= {"num_nodes": [1, 2], "trace": False, "protocols": {}, "num_gpus": [1, 2]}
 OF_PROGRAMS = list_figures(PROGRAM, preflight=True, priced=True, published=("images_per_s", "epochs_by_batch"))
 WITH_UNIT = (
     "batch_sizes",
@@ -294,7 +294,15 @@ def test_without_a_baseline_no_ideal_scaling_is_named(tmp_path):
 
 
 MANY = ["pytorch_ddp", "horovod_pytorch", "keras_mirrored", "horovod_keras", "tensorflow_mirrored", "jax_sharding"]
-MANY += ["mxnet_gluon", "chainer_mn"]
+MANY += [
+    "tensorflow_multiworker",
+    "pytorch_dp",
+    "horovod_tensorflow",
+    "mxnet_gluon",
+    "chainer_mn",
+    "toy",
+    "another_toy",
+]
 
 
 def draw_many(name, grid="complete", names=MANY):

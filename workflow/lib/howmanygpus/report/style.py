@@ -210,9 +210,16 @@ def note_left_out(axes: Axes, number: int, table: str) -> None:
         add_note(axes, f"not shown: {number} more of such panels; their numbers are in the table {table}", True)
 
 
+def balance(num_panels: int, max_columns: int = 3) -> int:
+    """Return the number of columns with which rows are about equally long."""
+    return -(-num_panels // -(-num_panels // max_columns))
+
+
 def arrange(blocks: list[list[Panel]], max_columns: int = 4) -> tuple[int, list[Panel | None]]:
     """Return the number of columns, and panels row by row so that each block begins a row; None is a free place."""
     columns = min(max(map(len, blocks)), max_columns)
+    if len(blocks) == 1:
+        return balance(columns), blocks[0]
     if columns == 1:
         return max_columns, [block[0] for block in blocks]
     return columns, [panel for block in blocks for panel in (*block, *[None] * (-len(block) % columns))]
@@ -225,7 +232,7 @@ def make_panels(
 
     A title that is None leaves its place free.
     """
-    columns = min(len(titles), max_columns)
+    columns = balance(len(titles), max_columns) if None not in titles else min(len(titles), max_columns)
     rows = -(-len(titles) // columns)
     size = (panel_size[0] * columns, panel_size[1] * rows)
     figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
@@ -378,10 +385,16 @@ def add_note(axes: Axes, note: str, is_shared: bool = False) -> None:
     notes[note] = notes.get(note, False) or is_shared
 
 
+def _strip_notes(label: str, notes: list[str]) -> str:
+    """Return the label of an axis without the notes below it."""
+    return label[: min((label.find(f"\n{note}") for note in notes if f"\n{note}" in label), default=len(label))]
+
+
 def add_headline(figure: Figure, headline: str) -> None:
     """Write above a figure what it shows, in numbers; nothing if there is nothing to say."""
     if headline:
-        lines = textwrap.wrap(headline, int(figure.get_size_inches()[0] / LETTER_OF_HEADLINE_IN))
+        whole = re.sub(r"(?<=\d) (?=\w)", "\N{NO-BREAK SPACE}", headline)
+        lines = textwrap.wrap(whole, int(figure.get_size_inches()[0] / LETTER_OF_HEADLINE_IN))
         figure.suptitle("\n".join(lines), x=0.0, ha="left", fontsize=HEADLINE_PT, fontweight="bold")
 
 
@@ -389,39 +402,48 @@ def share_labels(figure: Figure) -> None:
     """Leave labels and notes that panels have in common in one place, and number a shared axis once.
 
     The label of an x axis stays below the lowest panel of each column, and that of a y axis left of each row. Notes go
-    below all panels.
+    below all panels. The figure grows by the lines above and below the panels.
     """
     panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
-    if len(panels) < 2:
-        return
-    hoisted = []
-    for note, is_shared in _NOTES.pop(figure, {}).items():
-        having = [axes for axes in panels if f"{axes.get_xlabel()}\n".count(f"\n{note}\n")]
-        if is_shared or len(having) > 1:
-            hoisted.append(note)
-            for axes in having:
-                axes.xaxis.label.set_text(f"{axes.get_xlabel()}\n".replace(f"\n{note}\n", "\n").removesuffix("\n"))
+    noted = _NOTES.pop(figure, {})
+    notes = _hoist_notes(noted, panels) if len(panels) > 1 else []
     grids: dict[int, list[Axes]] = {}
     for axes in panels:
         grids.setdefault(id(axes.get_gridspec()), []).append(axes)
     for grid in grids.values():
-        _label_once(grid)
-    if hoisted:
-        width = int(figure.get_size_inches()[0] / LETTER_OF_NOTE_IN)
-        lines = [line for note in hoisted for line in textwrap.wrap(note.replace("\n", " "), width)]
+        _label_once(grid, list(noted))
+    width, height = figure.get_size_inches()
+    lines = [line for note in notes for line in textwrap.wrap(note.replace("\n", " "), int(width / LETTER_OF_NOTE_IN))]
+    if lines:
         figure.supxlabel("\n".join(lines), x=0.0, ha="left", fontsize=NOTE_PT, color=GREY_OF_NOTES)
+    num_above = len(figure.get_suptitle().split("\n")) if figure.get_suptitle() else 0
+    figure.set_size_inches(width, height + 1.4 * (NOTE_PT * len(lines) + HEADLINE_PT * num_above) / 72)
 
 
-def _label_once(grid: list[Axes]) -> None:
-    """Remove the labels of axes that the next panel to the left, or the lowest one of the column, has as well."""
+def _hoist_notes(noted: dict[str, bool], panels: list[Axes]) -> list[str]:
+    """Take the notes that are about all panels, or that several have, out of them, and return these notes."""
+    hoisted = []
+    for note, is_shared in noted.items():
+        having = [axes for axes in panels if f"\n{note}\n" in f"{axes.get_xlabel()}\n"]
+        if is_shared or len(having) > 1:
+            hoisted.append(note)
+            for axes in having:
+                without = f"{axes.get_xlabel()}\n".replace(f"\n{note}\n", "\n")
+                axes.xaxis.label.set_text(without.removesuffix("\n"))
+    return hoisted
+
+
+def _label_once(grid: list[Axes], notes: list[str]) -> None:
+    """Remove labels that the lowest panel of the column, or the first one of the row, has as well. Notes stay."""
     places = {axes: axes.get_subplotspec() for axes in grid}
     lowest = {
         place.colspan.start: axes for axes, place in sorted(places.items(), key=lambda each: each[1].rowspan.stop)
     }
-    if len({axes.get_xlabel() for axes in grid}) == 1:
+    labels = {axes: _strip_notes(axes.get_xlabel(), notes) for axes in grid}
+    if len(set(labels.values())) == 1:
         for axes, place in places.items():
             if axes is not lowest[place.colspan.start]:
-                axes.set_xlabel("")
+                axes.xaxis.label.set_text(axes.get_xlabel().removeprefix(labels[axes]).removeprefix("\n"))
     by_row: dict[int, list[Axes]] = {}
     for axes, place in sorted(places.items(), key=lambda each: each[1].colspan.start):
         by_row.setdefault(place.rowspan.start, []).append(axes)

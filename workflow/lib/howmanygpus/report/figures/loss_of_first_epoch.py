@@ -36,6 +36,7 @@ def draw(losses: pd.DataFrame) -> Figure:
     panels = thin(settings)
     figure, axes = make_panels([title for title, _ in panels])
     for panel, (_, rows) in zip(axes, panels, strict=True):
+        panel.set_ylim(0, 1.08 * real["loss"].max())
         draw_losses(panel, rows, styles)
     note_left_out(axes[0], len(settings) - len(panels), "losses")
     return figure
@@ -51,6 +52,5 @@ def draw_losses(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
         last = line.iloc[[-1]]
         mark_disturbed(axes, last["last_step"], last["loss"], last["disturbed"].eq(True))
         ends[series] = (line["last_step"].iloc[-1], line["loss"].iloc[-1], styles[series]["color"])
-    axes.set_ylim(0, 1.08 * rows["loss"].max())
     axes.set_ylabel("training loss, mean of the window")
     label_lines(axes, ends)
