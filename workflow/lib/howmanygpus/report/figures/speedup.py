@@ -52,9 +52,9 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFra
     throughput = throughput.assign(series=name_series(throughput, runs), is_disturbed=find_disturbed(throughput))
     styles = choose_styles(throughput["series"])
     blocks, notes = list_blocks(throughput, time_to_accuracy)
-    blocks, left_out = thin_blocks(
-        [block[:1] if has_families(throughput) else block for block in blocks], has_families(throughput)
-    )
+    # Of one panel alone, that of the throughput is kept.
+    kept, left_out = thin_blocks([block[::-1] for block in blocks], has_families(throughput))
+    blocks = [block[::-1] for block in kept]
     columns, placed = arrange(blocks)
     shown = [panel for panel in placed if panel]
     figure, axes = make_panels([panel.title if panel else None for panel in placed], max_columns=columns)
