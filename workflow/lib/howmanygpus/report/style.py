@@ -98,6 +98,8 @@ NOTE_PT, HEADLINE_PT = 9, 12
 """Sizes of the notes below a figure and of the headline above it."""
 LETTER_OF_HEADLINE_IN = 0.1
 """Width of a letter of a headline, in inches."""
+LINE_SPACING = 1.4
+"""Height of a line of such a text, in its size."""
 GREY_OF_NOTES = "#444444"
 
 Panel = TypeVar("Panel")
@@ -304,7 +306,8 @@ def _make_room(axes: Axes, names: list[str]) -> None:
     width = NAME_SPACE_IN[0] + LETTER_IN * max(map(len, names))
     height = NAME_SPACE_IN[1] + LINE_PT / 72 * len(names)
     size = figure.get_size_inches()
-    figure.set_size_inches(max(size[0], grid.ncols * width), max(size[1], grid.nrows * height))
+    least = grid.ncols * width, grid.nrows * height + _measure_headline(figure)
+    figure.set_size_inches(max(size[0], least[0]), max(size[1], least[1]))
 
 
 def _place_names(
@@ -396,13 +399,21 @@ def add_headline(figure: Figure, headline: str) -> None:
         whole = re.sub(r"(?<=\d) (?=\w)", "\N{NO-BREAK SPACE}", headline)
         lines = textwrap.wrap(whole, int(figure.get_size_inches()[0] / LETTER_OF_HEADLINE_IN))
         figure.suptitle("\n".join(lines), x=0.0, ha="left", fontsize=HEADLINE_PT, fontweight="bold")
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width, height + _measure_headline(figure))
+
+
+def _measure_headline(figure: Figure) -> float:
+    """Return the height of the headline of a figure, in inches."""
+    lines = figure.get_suptitle().splitlines()
+    return LINE_SPACING * HEADLINE_PT * len(lines) / 72
 
 
 def share_labels(figure: Figure) -> None:
     """Leave labels and notes that panels have in common in one place, and number a shared axis once.
 
     The label of an x axis stays below the lowest panel of each column, and that of a y axis left of each row. Notes go
-    below all panels. The figure grows by the lines above and below the panels.
+    below all panels. The figure grows by the lines below the panels.
     """
     panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
     noted = _NOTES.pop(figure, {})
@@ -416,8 +427,7 @@ def share_labels(figure: Figure) -> None:
     lines = [line for note in notes for line in textwrap.wrap(note.replace("\n", " "), int(width / LETTER_OF_NOTE_IN))]
     if lines:
         figure.supxlabel("\n".join(lines), x=0.0, ha="left", fontsize=NOTE_PT, color=GREY_OF_NOTES)
-    num_above = len(figure.get_suptitle().split("\n")) if figure.get_suptitle() else 0
-    figure.set_size_inches(width, height + 1.4 * (NOTE_PT * len(lines) + HEADLINE_PT * num_above) / 72)
+    figure.set_size_inches(width, height + LINE_SPACING * NOTE_PT * len(lines) / 72)
 
 
 def _hoist_notes(noted: dict[str, bool], panels: list[Axes]) -> list[str]:
