@@ -190,9 +190,9 @@ def operate(page, scratch, script: str) -> dict:
 
 
 ORDER = """
-const order = () => [...document.querySelectorAll("#runs tbody tr")].map((row) => row.id);
+const order = () => [...document.querySelectorAll("#rows tbody tr")].map((row) => row.id);
 const click = (title) =>
-  [...document.querySelectorAll("#runs thead button")].find((each) => each.textContent === title).click();
+  [...document.querySelectorAll("#rows thead button")].find((each) => each.textContent === title).click();
 """
 
 
@@ -209,7 +209,7 @@ def test_numbers_are_sorted_as_numbers_and_rows_without_one_are_last(made, tmp_p
 @needs_chromium
 def test_words_and_lists_and_points_filter_the_rows(made, tmp_path):
     script = """
-    const shown = () => [...document.querySelectorAll("#runs tbody tr:not([hidden])")].map((row) => row.id);
+    const shown = () => [...document.querySelectorAll("#rows tbody tr:not([hidden])")].map((row) => row.id);
     const set = (field, value) => {
       field.value = value;
       field.dispatchEvent(new Event("input", { bubbles: true }));

@@ -20,14 +20,13 @@ def test_names_sort_in_the_order_of_the_questions():
 def test_every_figure_and_table_has_a_category_of_the_report():
     named = {describe_figure(name).category for name in list_figures()}
     named |= {describe_table(name).category for name in list_tables()}
-    assert named <= set(CATEGORIES)
-    assert named >= {"Answer", "Scaling", "Batch size", "Time and cost to target", "Where the time goes", "Frameworks"}
+    assert named == set(CATEGORIES)
 
 
 def test_rules_name_categories_by_their_place_alone():
     texts = [path.read_text() for path in (ROOT / "workflow" / "rules").glob("*.smk")]
     places = [place for text in texts for place in re.findall(r"\bcategory=(.*)", text)]
-    assert len(places) > 5 and all(place.startswith("number_category(") for place in places)
+    assert len(places) > 5 and all("number_category(" in place for place in places)
 
 
 def test_an_unknown_category_is_refused_with_those_that_exist():

@@ -11,7 +11,17 @@ import pytest
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from howmanygpus.report.style import label_lines, make_panels, save_figure, save_svg
+from howmanygpus.report.style import (
+    add_headline,
+    add_note,
+    arrange,
+    label_lines,
+    make_panels,
+    save_figure,
+    save_svg,
+    share_labels,
+    thin_blocks,
+)
 
 CODE = """
 from howmanygpus.report import style
@@ -99,3 +109,61 @@ def test_the_line_to_a_name_is_straight_and_ends_beside_both():
         gap, beyond = 2 * figure.dpi / 72, panel.transData.transform(end) - points[0]
         assert points[1] - points[0] == pytest.approx(beyond * (1 - gap / np.hypot(*beyond)), abs=0.01)
     plt.close(figure)
+
+
+def make_noted(limits, num_panels=4):
+    """Return a figure whose panels have the same labels and a note, and its first panel another note."""
+    figure, panels = make_panels([str(number) for number in range(num_panels)])
+    for panel, top in zip(panels, limits, strict=True):
+        panel.set_xlabel("devices")
+        panel.set_ylabel("images/s")
+        panel.set_ylim(0, top)
+        add_note(panel, "a ring is a mark")
+    add_note(panels[0], "about the first")
+    return figure, panels
+
+
+def test_labels_and_notes_that_panels_share_stand_once_and_shared_axes_have_one_scale(tmp_path):
+    figure, panels = make_noted([5, 5, 5, 7])
+    add_headline(figure, "Twice as fast on 2 devices")
+    save_svg(figure, tmp_path / "shared.svg")
+    text = (tmp_path / "shared.svg").read_text()
+    plt.close(figure)
+    assert text.count(">a ring is a mark<") == text.count(">about the first<") == 1
+    # Two columns and two rows: the label is below each column and left of each row.
+    assert text.count(">devices<") == 2 and text.count(">images/s<") == 2
+    numbered = [any(label.get_visible() for label in panel.get_yticklabels()) for panel in panels]
+    assert numbered == [True, False, True, True]
+    assert "Twice as fast on" in text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_panel_alone_keeps_its_notes_below_its_axis():
+    figure, (panel,) = make_noted([5], num_panels=1)
+    share_labels(figure)
+    plt.close(figure)
+    assert panel.get_xlabel() == "devices\na ring is a mark\nabout the first"
+
+
+def test_a_figure_grows_by_what_stands_above_and_below_its_panels():
+    heights = []
+    for headline in ("", "What is to be seen"):
+        figure, _ = make_noted([5, 5, 5, 5])
+        add_headline(figure, headline)
+        share_labels(figure)
+        heights.append(figure.get_size_inches()[1])
+        plt.close(figure)
+    assert heights[1] > heights[0] > make_panels(["0", "1", "2", "3"])[0].get_size_inches()[1]
+
+
+@pytest.mark.parametrize(("rows", "kept"), [([9], [4]), ([3, 3], [2, 2]), ([2] * 6, [1] * 4), ([3], [3])])
+def test_a_figure_has_at_most_four_panels_with_the_first_and_the_last(rows, kept):
+    blocks = [[f"{row} {place}" for place in range(size)] for row, size in enumerate(rows)]
+    thinned, left_out = thin_blocks(blocks)
+    assert [len(block) for block in thinned] == kept and left_out == sum(rows) - sum(kept)
+    assert all(block[-1] == whole[-1] for block in thinned for whole in blocks if block[-1] in whole)
+    columns, placed = arrange(thinned)
+    assert columns <= 4 and len([panel for panel in placed if panel]) == sum(kept)
+
+
+def test_each_family_keeps_a_panel():
+    assert [len(block) for block in thin_blocks([[1, 2, 3]] * 6, has_families=True)[0]] == [1] * 6

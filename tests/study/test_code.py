@@ -27,6 +27,7 @@ REPORTING = (
     "draw_preparation",
     "draw_run",
     "write_all_runs",
+    "write_table_pages",
     "tabulate_probes",
     "check_parity",
     "write_parity_page",

@@ -9,6 +9,7 @@ import pytest
 
 from howmanygpus.config.schema import read_schema
 from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.report.pages import table_pages
 from howmanygpus_tools import references
 from howmanygpus_tools.references import DOCUMENTS, TABLES, MarkerError, render_document
 from project import ROOT
@@ -48,8 +49,8 @@ def test_a_changed_schema_makes_the_document_drift(monkeypatch, change):
 
 def test_a_changed_caption_makes_the_page_of_figures_drift(monkeypatch, tmp_path):
     captions = tmp_path / "captions"
-    shutil.copytree(ROOT / references.CAPTIONS, captions)
-    monkeypatch.setattr(references, "CAPTIONS", captions)
+    shutil.copytree(table_pages.CAPTIONS, captions)
+    monkeypatch.setattr(table_pages, "CAPTIONS", captions)
     text = (ROOT / "docs/figures.md").read_text()
     assert text == render_document(text, "docs/figures.md") and "{{" not in text
     for name in ("speedup", "jobs"):

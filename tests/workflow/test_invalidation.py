@@ -18,7 +18,7 @@ ALL_RUNS = [
 CONSTANT = "\nA_NEW_CONSTANT = 1\n"
 READ_BY_PEOPLE = '\n\n# A comment.\n"""Documentation of nothing in particular."""\n'
 GATE = ["leave_unchecked", "leave_unchecked", "write_parity_page"]
-MERGED = ["all", "merge_answers", "merge_tables", "write_all_runs"]
+MERGED = ["all", "merge_answers", "merge_tables", "write_all_runs", "write_table_pages"]
 
 
 def analysis_of(*studies: str) -> list[str]:

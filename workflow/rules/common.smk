@@ -13,6 +13,7 @@ from howmanygpus.invocation.rules.functions import give
 from howmanygpus.invocation.rules.weights import DOWNLOADS
 from howmanygpus.report import figures, tables
 from howmanygpus.report.categories import number_category
+from howmanygpus.report.pages import table_pages
 from howmanygpus.invocation.invocation import Invocation
 
 invocation = Invocation(workflow, config, logger)

@@ -1,9 +1,10 @@
 """
-Draw figures from tables, by the modules of workflow/lib/howmanygpus/report/figures/, and write the page of all runs.
+Draw figures from tables, by the modules of workflow/lib/howmanygpus/report/figures/, and write the pages of tables.
 
 INPUTS   results/tables/{study}/, results/tables/
 OUTPUTS  results/figures/{study}/{figure}.svg and .png
-         results/all_runs.html (a table of all runs to sort and filter, with the record of each)
+         results/pages/ (a page to sort and filter for each table that has something to show)
+         results/all_runs.html (the page of all runs, with the record of each)
 """
 
 # All figures that every study has are drawn by one rule, because starting a process takes longer than a figure.
@@ -22,7 +23,7 @@ for name, drawn in figures.list_together().items():
                     caption=f"../report/captions/{figure}.rst",
                     category=number_category(figures.describe_figure(figure).category),
                     subcategory="{study}",
-                    labels={"figure": figures.describe_figure(figure).title},
+                    labels={"page": figures.describe_figure(figure).title},
                 )
                 for figure in drawn
             ],
@@ -55,6 +56,35 @@ rule draw_run:
         "{HOWMANYGPUS}/draw_run.py {params.files:q} {params.values:q} >{log:q} 2>&1"
 
 
+TABLE_PAGE = ("table.html.jinja", "table.css", "table.js")
+"""The template of all pages with a table to sort and filter."""
+
+
+rule write_table_pages:
+    """Write a page for each table of the report that has something to show."""
+    input:
+        tables=products.paged_tables(),
+    output:
+        pages=report(
+            directory("results/pages"),
+            patterns=["{scope}/{table}.html"],
+            caption="../report/captions/tables.rst",
+            category=lambda wildcards: number_category(table_pages.name_category(wildcards.table)),
+            subcategory=lambda wildcards: "all studies" if wildcards.scope == table_pages.ALL else wildcards.scope,
+            labels={"page": "Table {table}"},
+        ),
+    log:
+        "results/logs/write_table_pages.log",
+    localrule: True
+    params:
+        code=hash_script("write_table_pages"),
+        parts=hash_templates(*TABLE_PAGE),
+        described=hash_templates(*table_pages.list_described(products.paged_tables())),
+        files=products.files,
+    shell:
+        "{HOWMANYGPUS}/write_table_pages.py {params.files:q} >{log:q} 2>&1"
+
+
 rule write_all_runs:
     """Write the page of all runs. It reads the records of the runs in the table, which changes if they do."""
     input:
@@ -65,7 +95,7 @@ rule write_all_runs:
         page=report(
             "results/all_runs.html",
             caption="../report/captions/all_runs.rst",
-            category=number_category("All runs"),
+            category=number_category("Every run"),
             subcategory="all studies",
             labels={"page": "Every run, with its record and a figure of all rates"},
         ),
@@ -74,7 +104,7 @@ rule write_all_runs:
     localrule: True
     params:
         code=hash_script("write_all_runs"),
-        parts=hash_templates("all_runs.html.jinja", "all_runs.css", "all_runs.js"),
+        parts=hash_templates("all_runs.html.jinja", "all_runs.css", "all_runs.js", *TABLE_PAGE),
         files=products.files,
     shell:
         "{HOWMANYGPUS}/write_all_runs.py {params.files:q} >{log:q} 2>&1"

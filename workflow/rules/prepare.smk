@@ -198,9 +198,9 @@ rule draw_preparation:
         svg=report(
             "results/preparation/{dataset}.svg",
             caption="../report/captions/preparation.rst",
-            category=number_category("Where the time goes"),
+            category=number_category("More"),
             subcategory="data sets",
-            labels={"figure": "What preparing {dataset} costs"},
+            labels={"page": "What preparing {dataset} costs"},
         ),
         png="results/preparation/{dataset}.png",
     log:

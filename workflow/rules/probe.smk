@@ -40,13 +40,7 @@ rule tabulate_probes:
     input:
         records=products.probes,
     output:
-        probes=report(
-            "results/tables/probes.tsv",
-            caption="../report/captions/probes.rst",
-            category=number_category("Tables"),
-            subcategory="all studies",
-            labels={"table": "probes"},
-        ),
+        probes="results/tables/probes.tsv",
     log:
         "results/logs/tabulate_probes.log",
     localrule: True

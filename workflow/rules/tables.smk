@@ -80,19 +80,7 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
             plan="results/plans/{study}.json",
             tables=expand("results/tables/{{study}}/{table}.tsv", table=described.inputs),
         output:
-            tables=[
-                (
-                    report(
-                        f"results/tables/{{study}}/{table}.tsv",
-                        caption=f"../report/captions/{table}.rst",
-                        category=number_category(described.category),
-                        subcategory="{study}",
-                        labels={"table": table},
-                    )
-                    if described.in_report
-                    else f"results/tables/{{study}}/{table}.tsv"
-                )
-            ],
+            tables=[f"results/tables/{{study}}/{table}.tsv"],
         log:
             f"results/logs/tabulate_{table}/{{study}}.log",
         localrule: True
@@ -105,32 +93,11 @@ for table in [name for name in tables.list_tables() if name not in tables.list_c
             "{HOWMANYGPUS}/make_tables.py {params.files:q} {params.values:q} >{log:q} 2>&1"
 
 
-OWN_CAPTIONS = (
-    "ceilings",
-    "explanations",
-    "frameworks",
-    "health",
-    "how_each_framework_ran",
-    "jobs",
-    "time_split",
-    "utilisation",
-)
-
-
 rule merge_tables:
     input:
         results=expand("results/tables/{study}/{table}.tsv", study=PLAN.studies, table=tables.list_merged()),
     output:
-        tables=[
-            report(
-                f"results/tables/{table}.tsv",
-                caption=f"../report/captions/{table if table in OWN_CAPTIONS else 'tables'}.rst",
-                category=number_category(tables.describe_table(table).category),
-                subcategory="all studies",
-                labels={"table": table},
-            )
-            for table in tables.list_merged()
-        ],
+        tables=expand("results/tables/{table}.tsv", table=tables.list_merged()),
     log:
         "results/logs/merge_tables.log",
     localrule: True
@@ -165,9 +132,9 @@ rule answer_question:
         answer=report(
             "results/tables/{study}/answer.txt",
             caption="../report/captions/answer.rst",
-            category=number_category("Answer"),
+            category=number_category("Decision"),
             subcategory="{study}",
-            labels={"figure": "Answer: best framework and device count"},
+            labels={"page": "Answer: best framework and device count"},
         ),
         markdown="results/tables/{study}/answer.md",
         facts="results/tables/{study}/answer.json",

@@ -21,7 +21,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
 from snakemake_interface_logger_plugins.tests import TestLogHandlerBase
 
-from howmanygpus.invocation.dry_run.summary import NOTHING
+from howmanygpus.invocation.dry_run.summary import NOTHING, format_s
 from howmanygpus.invocation.progress import handler as plugin
 from howmanygpus.invocation.progress import view
 from howmanygpus.invocation.progress.adopting import NAME, adopt
@@ -58,7 +58,10 @@ def make_workflow(*rules, **values):
     jobs = [
         SimpleNamespace(
             jobid=number,
-            rule=SimpleNamespace(name=rule, snakefile=f"workflow/rules/{RULES[rule]}.smk"),
+            rule=SimpleNamespace(name=rule, snakefile=f"workflow/rules/{RULES[rule]}.smk", resources={}),
+            input=[],
+            output=[f"results/{rule}/{number}.json"],
+            params=[],
             wildcards=SimpleNamespace(run=RUN.format(number)),
             wildcards_dict={"cell": str(number)},
             log=[f"results/logs/{rule}/{number}.log"],
@@ -67,7 +70,8 @@ def make_workflow(*rules, **values):
         for number, rule in enumerate(rules, 1)
     ]
     usual = {"local_exec": True, "touch": False, "is_main_process": True, "output_settings": OutputSettings()}
-    return SimpleNamespace(**usual | values, dag=SimpleNamespace(needrun_jobs=lambda: jobs))
+    usual["persistence"] = SimpleNamespace(metadata=lambda output: None)
+    return SimpleNamespace(**usual | values, dag=SimpleNamespace(needrun_jobs=lambda: jobs, jobs=jobs))
 
 
 def make_logger(name, settings):
@@ -144,11 +148,20 @@ def test_other_stages_have_one_line_when_they_are_complete(capsys):
         call.start(job_id)
         call.finish(job_id)
     call.handler.end()
-    assert capsys.readouterr().err.splitlines() == [
-        "To do: environments: 1, parity gate: 2",
-        "environments: 1 of 1 done",
-        "parity gate: 2 of 2 done",
-    ]
+    first, environments, *begun, last = capsys.readouterr().err.splitlines()
+    assert first == "To do: environments: 1, parity gate: 2"
+    assert environments == "environments: 1 of 1 done" and last == "parity gate: 2 of 2 done"
+    assert [line.split(";")[0] for line in begun] == [f"parity gate: observe_parity {n} begins" for n in (1, 2)]
+    assert all(f"results/logs/observe_parity/{n}.log" in line for n, line in zip((1, 2), begun, strict=True))
+
+
+def test_a_step_of_the_gate_says_how_long_it_took_before(capsys):
+    call = Call("observe_parity")
+    record = SimpleNamespace(rule="observe_parity", starttime=100.0, endtime=193.0, params=[], input=[])
+    call.workflow.persistence.metadata = lambda output: record
+    call.begin()
+    call.start(1)
+    assert format_s(93.0) in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_call_that_has_nothing_to_do_says_so(capsys):

@@ -30,10 +30,11 @@ def make_steps(num_runs):
     return {0: Step(gate, "parity gate", None)} | {n: Step(None, "runs", run) for n, run in enumerate(runs, 1)}
 
 
-def render(num_runs, num_running, width, height, num_queued=0):
+def render(num_runs, num_running, width, height, num_queued=0, usual_s=None):
     """Return the lines of the view of a call whose first runs go on, the first of these in SLURM's queue."""
     steps = make_steps(num_runs)
     tracker, followers = Tracker(steps, is_serial=True), {}
+    tracker.expect = lambda job: ExpectedDuration(usual_s, "records")
     tracker.expected = {step.run.path: ExpectedDuration(60.0, "records") for step in steps.values() if step.run}
     for job_id in range(num_running + 1):
         tracker.begin(job_id)
@@ -49,6 +50,11 @@ def test_stages_and_runs_are_shown_with_their_state():
     assert gate.split()[:2] == ["parity", "gate"] and "observe_parity sleeping_cpu, 0:00, step 3 of 5" in gate
     assert "0 of 8 done; about 8 min left (estimate)" in runs
     assert running.split() == ["sleeping", "2", "x", "cpu", "batch", "64", "repeat", "0", "starts", "0:00"]
+
+
+def test_a_step_that_was_done_before_says_how_long_it_took():
+    gate, *_ = render(8, 1, 140, 30, usual_s=93.0)
+    assert "0:00 of about 1:33, step 3 of 5" in gate
 
 
 @pytest.mark.parametrize(("num_runs", "num_running"), [(1, 1), (40, 1), (40, 30), (500, 100)])

@@ -6,7 +6,9 @@ from pathlib import Path
 
 CLONE = Path(__file__).resolve().parents[3]
 """The folder in which `workflow/`, `envs/`, `config/` and `profiles/` are."""
-LIBRARY, SCRIPTS, TEMPLATES = (CLONE / "workflow" / name for name in ("lib", "scripts", "report/templates"))
+LIBRARY, SCRIPTS, TEMPLATES, CAPTIONS = (
+    CLONE / "workflow" / name for name in ("lib", "scripts", "report/templates", "report/captions")
+)
 
 
 def choose_file(path: str) -> str:

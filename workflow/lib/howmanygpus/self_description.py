@@ -27,6 +27,11 @@ def read_constants(path: Path) -> dict[str, Any]:
     return constants
 
 
+def read_docstring(path: Path) -> str:
+    """Return what a module says about itself; empty if it says nothing."""
+    return ast.get_docstring(ast.parse(path.read_text())) or ""
+
+
 def has_several(study: dict | None, key: str | None) -> bool:
     """Return whether a study has several entries of a key, so that a table or figure can compare them.
 

@@ -22,6 +22,7 @@ from howmanygpus.registry import FRAMEWORKS, Framework
 from howmanygpus.report.categories import CATEGORIES
 from howmanygpus.report.columns import COLUMNS
 from howmanygpus.report.figures import describe_figure, list_figures
+from howmanygpus.report.pages import table_pages
 from howmanygpus.report.tables import list_tables
 from howmanygpus.study.loaders import NATIVE_LOADERS
 from howmanygpus.study.networks import list_models
@@ -34,7 +35,6 @@ DOCUMENTS = (
 )
 CARDS = Path("docs/gpu")
 """Folder with a file for each card and date, which `make check-gpu` writes."""
-CAPTIONS = Path("workflow/report/captions")
 PREPARED = {"xrays": "X-rays", "birds": "birds"}
 """Tables in docs/preparation/, as the target `preparation` makes them, with the words for them."""
 MARKED = re.compile(r"(?P<start><!-- generated: (?P<name>[a-z_]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
@@ -301,8 +301,7 @@ def _describe_rate(row: dict) -> list[str]:
 
 def read_caption(name: str) -> str:
     """Return a caption of the report in Markdown, without the words that name its study."""
-    text = " ".join((CAPTIONS / f"{name}.rst").read_text().split())
-    return text.replace(" Study {{ snakemake.wildcards.study }}.", "").replace("``", "`")
+    return table_pages.read_caption(table_pages.CAPTIONS / f"{name}.rst").replace("``", "`")
 
 
 def describe_figures() -> str:
@@ -317,7 +316,7 @@ def describe_figures() -> str:
 
 def describe_report_tables() -> str:
     """Return the caption of each table that has one of its own and no figure of its name."""
-    names = [name for name in list_tables() if name not in _FIGURES and (CAPTIONS / f"{name}.rst").exists()]
+    names = [name for name in list_tables() if name not in _FIGURES and table_pages.find_caption(name)]
     texts = [f"**`{name}`**. {read_caption(name)}" for name in (*names, "probes")]
     return _join_paragraphs([*texts, f"**`runs` and all others**. {read_caption('tables')}"])
 

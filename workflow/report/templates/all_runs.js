@@ -1,57 +1,14 @@
-"use strict";
-// Sorts and filters the table of all runs, opens the record of a run, and shows what a point of the figure is.
+// Opens the record of a run, and shows what a point of the figure is.
 
-const table = document.getElementById("runs");
-const rows = [...table.tBodies[0].rows];
-const words = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
-const filters = document.getElementById("filters");
 const plot = document.getElementById("plot");
 let chosen = null; // the configuration whose rows alone are shown
 
-const create = (name, properties = {}, ...children) => {
-  const element = Object.assign(document.createElement(name), properties);
-  element.append(...children);
-  return element;
-};
-const valueOf = (row, column) => row.cells[column].dataset.value ?? row.cells[column].textContent.trim();
+page.isChosen = (row) => chosen === null || row.dataset.configuration === chosen;
+page.chosen = () => (chosen === null ? "" : ": those of one configuration");
+page.forget = () => (chosen = null);
+page.show = (shown) => markPoints(new Set(shown.map((row) => row.dataset.configuration)));
 
-// The table
-
-function sortBy(header) {
-  const column = header.cellIndex, isNumber = header.classList.contains("number");
-  const direction = header.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
-  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-  header.setAttribute("aria-sort", direction);
-  const sign = direction === "ascending" ? 1 : -1;
-  const keys = new Map(rows.map((row) => [row, valueOf(row, column)]));
-  const compare = (x, y) => (isNumber ? x - y : x.localeCompare(y, "en", { numeric: true }));
-  // Rows without a value are last in both directions.
-  const sorted = [...rows].sort((one, other) => {
-    const [x, y] = [keys.get(one), keys.get(other)];
-    return x && y ? sign * compare(x, y) : !x - !y;
-  });
-  table.tBodies[0].append(...sorted);
-}
-
-function filter() {
-  const searched = document.getElementById("search").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const selected = [...filters.querySelectorAll("select")].filter((select) => select.value);
-  const isShown = (row) =>
-    (chosen === null || row.dataset.configuration === chosen) &&
-    selected.every((select) => `=${valueOf(row, select.dataset.column)}` === select.value) &&
-    searched.every((word) => words.get(row).includes(word));
-  for (const row of rows) row.hidden = !isShown(row);
-  const shown = rows.filter((row) => !row.hidden);
-  const only = chosen === null ? "" : ": those of one configuration";
-  document.getElementById("count").textContent = `${shown.length} of ${rows.length} runs are shown${only}.`;
-  markPoints(new Set(shown.map((row) => row.dataset.configuration)));
-}
-
-function prepareTable() {
-  for (const header of table.tHead.rows[0].cells) {
-    const button = create("button", { type: "button", onclick: () => sortBy(header) }, header.textContent);
-    header.replaceChildren(button);
-  }
+function prepareRecords() {
   rows.forEach((row, position) => {
     const name = row.cells[0].textContent;
     const open = create("button", { type: "button", onclick: () => showRecord(position) }, name);
@@ -59,12 +16,13 @@ function prepareTable() {
     row.cells[0].replaceChildren(open);
     row.cells[0].dataset.value = name;
   });
-  filters.oninput = filter;
-  filters.onsubmit = (event) => event.preventDefault();
-  filters.onreset = () => {
-    chosen = null;
-    setTimeout(filter); // after the fields are empty
-  };
+}
+
+// The rows of runs.tsv are in the records.
+async function listRuns() {
+  const header = readJson("header");
+  details ??= await unpack();
+  return [header, ...details.map(({ values }) => header.map((name) => values[name] ?? ""))];
 }
 
 // The record of a run
@@ -216,7 +174,8 @@ function drawFigure() {
   filter();
 }
 
-prepareTable();
+prepareTable(listRuns);
+prepareRecords();
 if (plot) {
   document.getElementById("study").onchange = drawFigure;
   document.addEventListener("keydown", (event) => event.key === "Escape" && hideTip());

@@ -1,20 +1,21 @@
 """
 The categories of the report, in the order of the questions that a reader asks.
 
-Snakemake sorts categories by their names and has no other order, so that the names begin with their number.
+Modules of figures and tables name theirs as CATEGORY. Snakemake sorts categories by their names and has no other order,
+so that the names begin with their number.
 """
 
 CATEGORIES = (
-    "Answer",
-    "Scaling",
+    DECISION := "Decision",
+    "Scaling and why",
     "Batch size",
-    "Time and cost to target",
-    "Where the time goes",
-    "Frameworks",
-    "Parity",
-    "All runs",
-    "Tables",
+    "Time and price",
+    SAME_WORK := "The same work?",
+    EVERY_RUN := "Every run",
+    TABLES := "Tables",
+    MORE := "More",
 )
+"""The last one has what few readers need."""
 
 
 def number_category(name: str) -> str:

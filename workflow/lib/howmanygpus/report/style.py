@@ -8,12 +8,14 @@ colour and differ in markers and lines.
 import math
 import os
 import re
+import textwrap
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 os.environ.pop("MPLBACKEND", None)  # A user's backend may not be installed here.
 
@@ -38,8 +40,12 @@ from howmanygpus.report.rows import DAGGER, find_unit
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 """Okabe and Ito 2008, with a brown instead of its yellow, which is too pale for lines."""
-MANY_SERIES = 6
+MANY_SERIES = 12
 """Number of series beyond which a figure has a panel for each family of frameworks, with the others in grey."""
+MOST_PANELS = 4
+"""Most panels of a figure at first sight, apart from those of families."""
+LETTER_OF_NOTE_IN = 0.068
+"""Width of a letter of a note below a figure, in inches."""
 MARKERS = "osD^vPX*"
 MARKER_SIZES = (9, 5)
 """Marker sizes of the first and the last series of a figure, in points."""
@@ -88,7 +94,17 @@ RATES_NOTE = f"{DAGGER}: learning rates of its own"
 STAR_NOTE = "*: collective machinery on one device"
 SEE_GRID = "the figure of all runs says why"
 
+NOTE_PT, HEADLINE_PT = 9, 12
+"""Sizes of the notes below a figure and of the headline above it."""
+LETTER_OF_HEADLINE_IN = 0.1
+"""Width of a letter of a headline, in inches."""
+LINE_SPACING = 1.4
+"""Height of a line of such a text, in its size."""
+GREY_OF_NOTES = "#444444"
+
 Panel = TypeVar("Panel")
+_NOTES: WeakKeyDictionary = WeakKeyDictionary()
+"""Notes of the panels of each figure that is not saved yet, and whether they are about all panels."""
 
 plt.rcParams.update(
     {
@@ -116,9 +132,14 @@ def find_family(framework: str) -> str:
     return registry.FRAMEWORKS[framework].family if framework in registry.FRAMEWORKS else framework
 
 
+def has_families(rows: pd.DataFrame) -> bool:
+    """Return whether there are so many series that each family of frameworks has panels of its own."""
+    return rows["series"].nunique() > MANY_SERIES
+
+
 def split_families(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Return the start of a title and the rows of each family if there are many series; else no start and all rows."""
-    if rows["series"].nunique() <= MANY_SERIES:
+    if not has_families(rows):
         return [("", rows)]
     families = rows.groupby(rows["framework"].map(find_family), sort=False)
     return [(f"{family}: ", own) for family, own in families]
@@ -171,9 +192,36 @@ def choose_styles(names: Iterable[str]) -> dict[str, dict]:
     return styles
 
 
+def thin(panels: Sequence[Panel], most: int = MOST_PANELS) -> list[Panel]:
+    """Return at most so many of a row of panels: the last one, the first one, and others at equal distances."""
+    if len(panels) <= most:
+        return list(panels)
+    return [panels[round(i)] for i in np.linspace(0 if most > 1 else len(panels) - 1, len(panels) - 1, most)]
+
+
+def thin_blocks(blocks: list[list[Panel]], has_families: bool = False) -> tuple[list[list[Panel]], int]:
+    """Return at most MOST_PANELS panels, or one for each family, and how many are left out. blocks: rows of panels."""
+    kept = blocks if has_families else thin(blocks)
+    kept = [thin(block, max(1, MOST_PANELS // len(kept))) for block in kept]
+    return kept, sum(map(len, blocks)) - sum(map(len, kept))
+
+
+def note_left_out(axes: Axes, number: int, table: str) -> None:
+    """Say below a figure that it has not all panels, and where their numbers are."""
+    if number:
+        add_note(axes, f"not shown: {number} more of such panels; their numbers are in the table {table}", True)
+
+
+def balance(num_panels: int, max_columns: int = 3) -> int:
+    """Return the number of columns with which rows are about equally long."""
+    return -(-num_panels // -(-num_panels // max_columns))
+
+
 def arrange(blocks: list[list[Panel]], max_columns: int = 4) -> tuple[int, list[Panel | None]]:
     """Return the number of columns, and panels row by row so that each block begins a row; None is a free place."""
     columns = min(max(map(len, blocks)), max_columns)
+    if len(blocks) == 1:
+        return balance(columns), blocks[0]
     if columns == 1:
         return max_columns, [block[0] for block in blocks]
     return columns, [panel for block in blocks for panel in (*block, *[None] * (-len(block) % columns))]
@@ -186,7 +234,7 @@ def make_panels(
 
     A title that is None leaves its place free.
     """
-    columns = min(len(titles), max_columns)
+    columns = balance(len(titles), max_columns) if None not in titles else min(len(titles), max_columns)
     rows = -(-len(titles) // columns)
     size = (panel_size[0] * columns, panel_size[1] * rows)
     figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
@@ -258,7 +306,8 @@ def _make_room(axes: Axes, names: list[str]) -> None:
     width = NAME_SPACE_IN[0] + LETTER_IN * max(map(len, names))
     height = NAME_SPACE_IN[1] + LINE_PT / 72 * len(names)
     size = figure.get_size_inches()
-    figure.set_size_inches(max(size[0], grid.ncols * width), max(size[1], grid.nrows * height))
+    least = grid.ncols * width, grid.nrows * height + _measure_headline(figure)
+    figure.set_size_inches(max(size[0], least[0]), max(size[1], least[1]))
 
 
 def _place_names(
@@ -328,15 +377,98 @@ def _write_apart(counts: list[int], doublings: float) -> list[str]:
     return [labels[count] for count in counts]
 
 
-def add_note(axes: Axes, note: str) -> None:
-    """Write a line below the label of the x axis. Call this after the label is final."""
+def add_note(axes: Axes, note: str, is_shared: bool = False) -> None:
+    """Write a line below the label of the x axis. Call this after the label is final.
+
+    In a figure of several panels, a note that is about all of them, or that several have, is written once below them
+    when the figure is saved.
+    """
     axes.set_xlabel(f"{axes.get_xlabel()}\n{note}")
+    notes = _NOTES.setdefault(axes.get_figure(root=True), {})
+    notes[note] = notes.get(note, False) or is_shared
+
+
+def _strip_notes(label: str, notes: list[str]) -> str:
+    """Return the label of an axis without the notes below it."""
+    return label[: min((label.find(f"\n{note}") for note in notes if f"\n{note}" in label), default=len(label))]
+
+
+def add_headline(figure: Figure, headline: str) -> None:
+    """Write above a figure what it shows, in numbers; nothing if there is nothing to say."""
+    if headline:
+        whole = re.sub(r"(?<=\d) (?=\w)", "\N{NO-BREAK SPACE}", headline)
+        lines = textwrap.wrap(whole, int(figure.get_size_inches()[0] / LETTER_OF_HEADLINE_IN))
+        figure.suptitle("\n".join(lines), x=0.0, ha="left", fontsize=HEADLINE_PT, fontweight="bold")
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width, height + _measure_headline(figure))
+
+
+def _measure_headline(figure: Figure) -> float:
+    """Return the height of the headline of a figure, in inches."""
+    lines = figure.get_suptitle().splitlines()
+    return LINE_SPACING * HEADLINE_PT * len(lines) / 72
+
+
+def share_labels(figure: Figure) -> None:
+    """Leave labels and notes that panels have in common in one place, and number a shared axis once.
+
+    The label of an x axis stays below the lowest panel of each column, and that of a y axis left of each row. Notes go
+    below all panels. The figure grows by the lines below the panels.
+    """
+    panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
+    noted = _NOTES.pop(figure, {})
+    notes = _hoist_notes(noted, panels) if len(panels) > 1 else []
+    grids: dict[int, list[Axes]] = {}
+    for axes in panels:
+        grids.setdefault(id(axes.get_gridspec()), []).append(axes)
+    for grid in grids.values():
+        _label_once(grid, list(noted))
+    width, height = figure.get_size_inches()
+    lines = [line for note in notes for line in textwrap.wrap(note.replace("\n", " "), int(width / LETTER_OF_NOTE_IN))]
+    if lines:
+        figure.supxlabel("\n".join(lines), x=0.0, ha="left", fontsize=NOTE_PT, color=GREY_OF_NOTES)
+    figure.set_size_inches(width, height + LINE_SPACING * NOTE_PT * len(lines) / 72)
+
+
+def _hoist_notes(noted: dict[str, bool], panels: list[Axes]) -> list[str]:
+    """Take the notes that are about all panels, or that several have, out of them, and return these notes."""
+    hoisted = []
+    for note, is_shared in noted.items():
+        having = [axes for axes in panels if f"\n{note}\n" in f"{axes.get_xlabel()}\n"]
+        if is_shared or len(having) > 1:
+            hoisted.append(note)
+            for axes in having:
+                without = f"{axes.get_xlabel()}\n".replace(f"\n{note}\n", "\n")
+                axes.xaxis.label.set_text(without.removesuffix("\n"))
+    return hoisted
+
+
+def _label_once(grid: list[Axes], notes: list[str]) -> None:
+    """Remove labels that the lowest panel of the column, or the first one of the row, has as well. Notes stay."""
+    places = {axes: axes.get_subplotspec() for axes in grid}
+    lowest = {
+        place.colspan.start: axes for axes, place in sorted(places.items(), key=lambda each: each[1].rowspan.stop)
+    }
+    labels = {axes: _strip_notes(axes.get_xlabel(), notes) for axes in grid}
+    if len(set(labels.values())) == 1:
+        for axes, place in places.items():
+            if axes is not lowest[place.colspan.start]:
+                axes.xaxis.label.set_text(axes.get_xlabel().removeprefix(labels[axes]).removeprefix("\n"))
+    by_row: dict[int, list[Axes]] = {}
+    for axes, place in sorted(places.items(), key=lambda each: each[1].colspan.start):
+        by_row.setdefault(place.rowspan.start, []).append(axes)
+    for first, *others in by_row.values():
+        for axes in others:
+            if axes.get_ylabel() == first.get_ylabel() and axes.yaxis.get_label_position() == "left":
+                axes.set_ylabel("")
+                if axes.get_ylim() == first.get_ylim() and axes.get_yscale() == first.get_yscale():
+                    axes.tick_params(axis="y", which="major", labelleft=False)
 
 
 def note_rates(axes: Axes, series: Iterable[str]) -> None:
     """Explain the dagger below a panel with a series that has one."""
     if any(DAGGER in name for name in series):
-        add_note(axes, RATES_NOTE)
+        add_note(axes, RATES_NOTE, is_shared=True)
 
 
 def mark_disturbed(axes: Axes, x: pd.Series, y: pd.Series, is_disturbed: pd.Series) -> None:
@@ -347,7 +479,7 @@ def mark_disturbed(axes: Axes, x: pd.Series, y: pd.Series, is_disturbed: pd.Seri
     look = {"markersize": 15, "markerfacecolor": "none", "markeredgewidth": 1.3, "color": RING}
     axes.plot(x[is_drawn], y[is_drawn], "o", zorder=4, **look)
     if RING_NOTE not in axes.get_xlabel():
-        add_note(axes, RING_NOTE)
+        add_note(axes, RING_NOTE, is_shared=True)
 
 
 def draw_repeats(axes: Axes, x: pd.Series, y: pd.Series, is_outlier: pd.Series, colour: str) -> None:
@@ -369,7 +501,7 @@ def mark_outliers(
     look = {"s": 80, "facecolors": "none", "edgecolors": OUTLIER, "linewidths": 1.1}
     axes.scatter(x[is_drawn], y[is_drawn], marker="D", zorder=4, transform=transform or axes.transData, **look)
     if OUTLIER_NOTE not in axes.get_xlabel():
-        add_note(axes, OUTLIER_NOTE)
+        add_note(axes, OUTLIER_NOTE, is_shared=True)
 
 
 def count_failed(axes: Axes, x: pd.Series, y: pd.Series, done: pd.Series, failed: pd.Series, colour: str) -> None:
@@ -381,7 +513,7 @@ def count_failed(axes: Axes, x: pd.Series, y: pd.Series, done: pd.Series, failed
                 text, (place_x, place_y), (6, -12), textcoords="offset points", color=darken(colour), fontsize=9
             )
             if FAILED_NOTE not in axes.get_xlabel():
-                add_note(axes, FAILED_NOTE)
+                add_note(axes, FAILED_NOTE, is_shared=True)
 
 
 def add_strip(axes: Axes, num_rows: int, is_above: bool) -> list[float]:
@@ -480,6 +612,7 @@ def _lay_out(figure: Figure) -> Bbox:
 
     Otherwise matplotlib lays the figure out and looks for that part for each file, which takes longer than drawing.
     """
+    share_labels(figure)
     if engine := figure.get_layout_engine():
         engine.execute(figure)
         figure.set_layout_engine(None)

@@ -22,6 +22,8 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from howmanygpus.invocation.interrupting import find_interruption
 from howmanygpus.invocation.progress.printing import Printer
 from howmanygpus.invocation.progress.tracking import Tracker, list_steps
+from howmanygpus.invocation.submitted_jobs import read_seconds
+from howmanygpus.study.durations import RecordedJobs
 from howmanygpus.study.plan import Plan
 
 HEADERS = (LogEvent.WORKFLOW_STARTED, LogEvent.RUN_INFO, LogEvent.RESOURCES_INFO)
@@ -54,7 +56,9 @@ class LogHandler(LogHandlerBase):
         """Follow the jobs of a call, which begin now. workflow: Snakemake's."""
         try:
             steps = list_steps(workflow.dag.needrun_jobs())
-            printer = Printer(plan, Tracker(steps, is_serial=workflow.local_exec), self.say, self.common_settings)
+            recorded = RecordedJobs(workflow.dag.jobs, workflow.persistence, read_seconds)
+            tracker = Tracker(steps, is_serial=workflow.local_exec, expect=recorded.expect)
+            printer = Printer(plan, tracker, self.say, self.common_settings)
             if steps and self._stream.isatty():
                 self._start_screen(printer)
             if self._screen is None:

@@ -11,10 +11,11 @@ from snakemake_interface_logger_plugins.settings import OutputSettingsLoggerInte
 
 from howmanygpus.invocation.disk import read_end
 from howmanygpus.invocation.dry_run.summary import NOTHING, RUNS, describe_duration, format_s
+from howmanygpus.invocation.modules import find_own_name
 from howmanygpus.invocation.progress.following import EndedRun, RunFollower, read_ended_run
 from howmanygpus.invocation.progress.tracking import RUNNING, WAITING, Step, Tracker
 from howmanygpus.report.outcomes import read_unit
-from howmanygpus.study.durations import RecordedRuns
+from howmanygpus.study.durations import BY_TASK, RecordedRuns
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.runs import Run
 
@@ -80,6 +81,10 @@ class Printer:
         if (step := self.tracker.steps.get(job_id)) and step.run:
             unit = read_unit(self._plan.studies[step.run.study].config)
             self._followers[step.run.path] = RunFollower(step.run.path, not self.tracker.is_serial, unit)
+        elif step and find_own_name(step.job.rule) in BY_TASK and not self.is_live:
+            took = f", which took {format_s(step.usual_s)} before" if step.usual_s else ""
+            logs = f"; {step.job.log[0]} says how far it is" if step.job.log else ""
+            self._say(f"{step.stage}: {step.name} begins{took}{logs}")
 
     def _finish(self, job_id: int, step: Step) -> None:
         if step.run:

@@ -1,8 +1,9 @@
 """What is done, what goes on and what is left of a call, by stage, and how long the rest of its runs takes."""
 
+import re
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -15,6 +16,8 @@ from howmanygpus.study.runs import Run, name_configuration
 WAITING, RUNNING, DONE, FAILED, BLOCKED = "waiting", "running", "done", "failed", "blocked"
 NAMED_BY = ("study", "variant", "input", "precision", "num_nodes", "repeat")
 """Properties of a run that its short name has if the runs of the call differ in them."""
+HASH = re.compile(r"-[0-9a-f]{8}\b")
+"""Part of the names of records that says nothing to a reader."""
 
 
 @dataclass
@@ -22,7 +25,8 @@ class Step:
     """A job of this call.
 
     run: the run that it does; None for another step. is_completed: of a run that is done. begun_at, started_at: when
-    Snakemake started or submitted it, and when a run was first seen to have its devices.
+    Snakemake started or submitted it, and when a run was first seen to have its devices. usual_s: how long another step
+    took when it was last done, or such steps did; None if none was.
     """
 
     job: Any
@@ -32,6 +36,13 @@ class Step:
     is_completed: bool = True
     begun_at: float = 0.0
     started_at: float | None = None
+    usual_s: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Rule and object of a step that is no run."""
+        objects = (HASH.sub("", str(value).rpartition("/")[2]) for value in self.job.wildcards_dict.values())
+        return " ".join([self.job.rule.name, *objects])
 
 
 def list_steps(jobs: Iterable[Any]) -> dict[int, Step]:
@@ -49,12 +60,14 @@ class Tracker:
     """The steps of a call and their states.
 
     steps: by the ids of their jobs. expected: durations of the runs by the records of this folder, by their paths.
-    is_serial: whether runs go one at a time, so that the duration of a job is what it adds to the call.
+    is_serial: whether runs go one at a time, so that the duration of a job is what it adds to the call. expect: returns
+    the duration of a job that is no run, by the records of this folder.
     """
 
     steps: Mapping[int, Step]
     is_serial: bool
     expected: Mapping[str, ExpectedDuration] = field(default_factory=dict)
+    expect: Callable[[Any], ExpectedDuration] = lambda job: ExpectedDuration(None, UNKNOWN)
     _measured: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     _overheads: list[float] = field(default_factory=list)
 
@@ -75,6 +88,9 @@ class Tracker:
     def begin(self, job_id: int) -> None:
         if step := self.steps.get(job_id):
             step.state, step.begun_at, step.started_at = RUNNING, time.monotonic(), None
+            if step.run is None:
+                expected = self.expect(step.job)
+                step.usual_s = None if expected.is_limit else expected.seconds
 
     def fail(self, job_id: int, is_final: bool) -> None:
         if step := self.steps.get(job_id):

@@ -1,6 +1,5 @@
 """The live view at the bottom of a terminal, drawn by rich: a line for each stage and one for each run that goes on."""
 
-import re
 import sys
 import threading
 import time
@@ -27,8 +26,6 @@ BAR, NARROW_BAR, GAP = 24, 10, 2
 OTHER_LINES = 8
 """Lines of a terminal that are left to the stages and to messages."""
 LOG_BYTES = 2**12
-HASH = re.compile(r"-[0-9a-f]{8}\b")
-"""Part of the names of records that says nothing to a reader."""
 
 
 class Screen:
@@ -146,9 +143,8 @@ def draw_runs(
 
 
 def describe_step(step: Step, now: float) -> str:
-    """Return rule, object and duration of a step that goes on, and the last line of its log."""
-    objects = (HASH.sub("", str(value).rpartition("/")[2]) for value in step.job.wildcards_dict.values())
-    name = " ".join([step.job.rule.name, *objects])
+    """Return rule, object and duration of a step that goes on, the duration of such steps, and its log's last line."""
     lines = [line for log in list_logs(step.job) for line in read_end(log, LOG_BYTES).splitlines() if line.strip()]
     said = f", {lines[-1].strip()}" if lines and lines[-1] != NOT_STARTED.strip() else ""
-    return f"{name}, {describe_clock(now - step.begun_at)}{said}"
+    usual = f" of about {describe_clock(step.usual_s)}" if step.usual_s else ""
+    return f"{step.name}, {describe_clock(now - step.begun_at)}{usual}{said}"

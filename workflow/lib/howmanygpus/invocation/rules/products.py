@@ -18,7 +18,7 @@ from howmanygpus.study.published import list_files, list_published_columns
 from howmanygpus.study.runs import Run
 from howmanygpus.study.study import Study
 
-ANSWER, ALL_RUNS = "answer.txt", "results/all_runs.html"
+ANSWER, PAGES = "answer.txt", ("results/parity/parity.html", "results/all_runs.html", "results/pages")
 TIMELINE = re.compile(r"results/timelines/(?P<run>.+)\.svg")
 
 
@@ -212,15 +212,17 @@ class ProductRules(RuleFunctions):
 
     def list_study_products(self, study: str) -> list[str]:
         """Return the tables, the answer and the figures of one study."""
-        config = self._plan.studies[study].config
-        has_searches = self._plan.studies[study].largest is not None
-        has_published = bool(list_files(config["published"]))
-        preflight = self._measures_allreduce(study)
-        names = list_tables(config, preflight, has_published, has_searches)
-        tables = [f"results/tables/{study}/{table}.tsv" for table in names]
+        config, preflight = self._plan.studies[study].config, self._measures_allreduce(study)
         figures = list_figures(config, preflight, self._is_priced(study), list_published_columns(config))
         drawn = [f"results/figures/{study}/{figure}.svg" for figure in figures]
-        return [*tables, f"results/tables/{study}/{ANSWER}", *drawn]
+        return [*self._list_tables(study), f"results/tables/{study}/{ANSWER}", *drawn]
+
+    def _list_tables(self, study: str) -> list[str]:
+        config, has_searches = self._plan.studies[study].config, self._plan.studies[study].largest is not None
+        names = list_tables(
+            config, self._measures_allreduce(study), bool(list_files(config["published"])), has_searches
+        )
+        return [f"results/tables/{study}/{table}.tsv" for table in names]
 
     def list_decided_products(self, study: str) -> list[str]:
         return [] if self._plan.is_undecided(study) else self.list_study_products(study)
@@ -247,10 +249,23 @@ class ProductRules(RuleFunctions):
 
     def available(self) -> list[str]:
         """Return all that can be made from the runs that exist."""
-        merged = [f"results/tables/{table}.tsv" for table in (*list_merged(), "parity")]
-        probes = ["results/tables/probes.tsv"] if self._machine.is_cluster else []
         studies = [product for study in self._plan.studies for product in self.list_study_products(study)]
-        return [*merged, f"results/tables/{ANSWER}", *probes, "results/parity/parity.html", ALL_RUNS, *studies]
+        return [*self._list_joined(), f"results/tables/{ANSWER}", *PAGES, *studies]
+
+    def _list_joined(self) -> list[str]:
+        """Return the tables over all studies."""
+        probes = ["probes"] if self._machine.is_cluster else []
+        return [f"results/tables/{table}.tsv" for table in (*list_merged(), "parity", *probes)]
+
+    def paged_tables(self) -> list[str]:
+        """Return the tables of which the report has pages. Those of `runs` are in the page of all runs."""
+        own = [
+            path
+            for study in self._plan.studies
+            for path in self._list_tables(study)
+            if describe_table(Path(path).stem).in_report
+        ]
+        return [path for path in (*self._list_joined(), *own) if path != "results/tables/runs.tsv"]
 
 
 def list_allreduces(config: dict, runs: Iterable[Run]) -> list[str]:

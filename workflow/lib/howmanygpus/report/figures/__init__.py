@@ -14,7 +14,7 @@ study that is compared with a table with a value in one of them. NEEDS_PROTOCOLS
 on an unfair protocol. SHOWS_UNFAIR = True: the figure shows and marks runs that follow one; other figures do not get
 them.
 
-One rule draws all figures that every study has, and each other figure has a rule of its own.
+Figures that the same studies have are drawn by one rule: `draw_figures` those that every study has.
 """
 
 import importlib
@@ -44,10 +44,10 @@ class Description:
     shows_unfair: bool = False
 
     @property
-    def is_common(self) -> bool:
-        """Whether every study has this figure."""
-        needs_more = self.needs_preflight or self.needs_price or self.needs_published or self.needs_protocols
-        return not (needs_more or self.compares or self.needs)
+    def conditions(self) -> tuple:
+        """What a study needs to have this figure."""
+        needed = (self.compares, self.needs, self.needs_preflight, self.needs_price)
+        return (*needed, self.needs_published, self.needs_protocols)
 
 
 def list_figures(
@@ -78,9 +78,10 @@ def _shows_something(
 
 def list_together() -> dict[str, list[str]]:
     """Return the figures that each rule draws, by the name of the rule."""
-    names = list_figures()
-    common = [name for name in names if describe_figure(name).is_common]
-    return {"draw_figures": common} | {f"draw_{name}": [name] for name in names if name not in common}
+    groups: dict[tuple, list[str]] = {}
+    for name in list_figures():
+        groups.setdefault(describe_figure(name).conditions, []).append(name)
+    return {f"draw_{own[0]}" if any(conditions) else "draw_figures": own for conditions, own in groups.items()}
 
 
 def list_needed(names: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ from howmanygpus.report.style import (
 )
 
 TITLE = "All-reduce bandwidth"
-CATEGORY = "Scaling"
+CATEGORY = "More"
 TABLES = ("allreduce",)
 NEEDS_PREFLIGHT = True
 LIGHTEST_GREY = 0.6

@@ -64,7 +64,7 @@ def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         quantities = dict(zip(TO_TARGET, ("epochs", unit), strict=True))
         rows |= {name: f"{quantities[name]} {target}" for name in TO_TARGET[:shown]}
     titles = [name_count(count, "device") + guess * (name != RATE) for name in rows for count in counts]
-    figure, panels = make_panels(titles, panel_size=(5.2, 3.4), max_columns=len(counts))
+    figure, panels = make_panels(titles, max_columns=len(counts))
     places = [(name, count) for name in rows for count in counts]
     for axes, (name, count) in zip(panels, places, strict=True):
         axes.set_xlabel(f"{unit} in a global batch")
@@ -78,7 +78,7 @@ def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
             most = table[[f"{name}_median", f"{name}_max"]].astype(float).max(axis=None)
             _draw_to_target(axes, configurations, name, styles, most)
     for note in _list_notes(table, len(rows) > 1):
-        add_note(panels[-len(counts)], note)
+        add_note(panels[-len(counts)], note, is_shared=True)
     note_rates(panels[-len(counts)], table["series"])
     return figure
 

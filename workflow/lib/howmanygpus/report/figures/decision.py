@@ -36,7 +36,7 @@ from howmanygpus.report.words import (
 )
 
 TITLE = "The decision: devices against time and price"
-CATEGORY = "Answer"
+CATEGORY = "Decision"
 TABLES = ("decision",)
 FEW_SERIES = 4
 """Number of series up to which each has a line. Of more, each family has one."""

@@ -18,7 +18,7 @@ from howmanygpus.report.style import (
 )
 
 TITLE = "Drift of the rates over the time of the study"
-CATEGORY = "All runs"
+CATEGORY = "Every run"
 TABLES = ("runs",)
 
 

@@ -11,7 +11,7 @@ from howmanygpus.report.style import COLOURS, GREY, SEE_GRID, draw_empty_figure,
 from howmanygpus.report.tables.input_parts import COPY, END_TO_END, LOAD, TRAIN
 
 TITLE = "From the disk to the device, part by part"
-CATEGORY = "Where the time goes"
+CATEGORY = "Scaling and why"
 TABLES = ("input_parts",)
 COMPARES = "inputs"
 FORMS = ("png", "jpeg", "arrays", "synthetic")
@@ -89,4 +89,4 @@ def write_rates(axes: Axes, rows: pd.DataFrame, heights: dict[str, int]) -> None
     for name, rate in zip(rows["row"], rows["images_per_s_median"], strict=True):
         text = f"{float(f'{rate:.3g}'):,.10g}"
         place = {"xy": (1.02, heights[name]), "xycoords": axes.get_yaxis_transform()}
-        axes.annotate(text, **place, va="center", fontsize=9.5, color=COLOURS[0])
+        axes.annotate(text, **place, va="center", fontsize=9, color=COLOURS[0])

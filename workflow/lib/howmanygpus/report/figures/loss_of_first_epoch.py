@@ -13,10 +13,12 @@ from howmanygpus.report.style import (
     label_lines,
     make_panels,
     mark_disturbed,
+    note_left_out,
+    thin,
 )
 
 TITLE = "Training loss over the first epoch"
-CATEGORY = "Parity"
+CATEGORY = "The same work?"
 TABLES = ("losses",)
 MAX_LINE_WIDTH = 9.0
 """Width of the first line in points. Each later line is narrower, so that lines that coincide can all be seen."""
@@ -30,10 +32,13 @@ def draw(losses: pd.DataFrame) -> Figure:
         return draw_empty_figure(f"No {name_real_run(losses)} has recorded its first epoch; {SEE_GRID}.")
     real = real.assign(series=name_series(real))
     styles = choose_styles(real["series"])
-    panels = list_settings(real)
+    settings = list_settings(real)
+    panels = thin(settings)
     figure, axes = make_panels([title for title, _ in panels])
     for panel, (_, rows) in zip(axes, panels, strict=True):
+        panel.set_ylim(0, 1.08 * real["loss"].max())
         draw_losses(panel, rows, styles)
+    note_left_out(axes[0], len(settings) - len(panels), "losses")
     return figure
 
 
@@ -47,6 +52,5 @@ def draw_losses(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
         last = line.iloc[[-1]]
         mark_disturbed(axes, last["last_step"], last["loss"], last["disturbed"].eq(True))
         ends[series] = (line["last_step"].iloc[-1], line["loss"].iloc[-1], styles[series]["color"])
-    axes.set_ylim(0, 1.08 * rows["loss"].max())
     axes.set_ylabel("training loss, mean of the window")
     label_lines(axes, ends)

@@ -17,7 +17,7 @@ from howmanygpus.report.style import (
 )
 
 TITLE = "The same devices on one node and on several"
-CATEGORY = "Scaling"
+CATEGORY = "Scaling and why"
 TABLES = ("placement",)
 COMPARES = "num_nodes"
 NOTE = "number: rate over that on the fewest nodes"

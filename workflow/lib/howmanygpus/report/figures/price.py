@@ -24,7 +24,7 @@ from howmanygpus.report.thresholds import summarize_time_to_accuracy
 from howmanygpus.report.words import choose_runs
 
 TITLE = "Price to train and to reach the target"
-CATEGORY = "Time and cost to target"
+CATEGORY = "Time and price"
 TABLES = ("runs", "time_to_accuracy")
 NEEDS_PRICE = True
 KEYS = list_columns(SERIES, PLACE, BATCH, but=["placement", "global_batch_size"])

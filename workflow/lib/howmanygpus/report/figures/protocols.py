@@ -15,7 +15,7 @@ from howmanygpus.report.style import GREY, SEE_GRID, add_note, draw_empty_figure
 from howmanygpus.report.tables.protocols import QUALITY, RATE
 
 TITLE = "Unfair protocols: what they change"
-CATEGORY = "Frameworks"
+CATEGORY = "The same work?"
 TABLES = ("protocols",)
 NEEDS_PROTOCOLS = True
 SHOWS_UNFAIR = True

@@ -26,7 +26,7 @@ from howmanygpus.report.style import (
 )
 
 TITLE = "Epochs by batch, published and measured"
-CATEGORY = "Frameworks"
+CATEGORY = "More"
 TABLES = ("published", "batch_sizes", "runs")
 NEEDS_PUBLISHED = ("epochs_by_batch",)
 COLUMNS = ["series", "global_batch_size", "epochs", "low", "high", "is_disturbed", "unit"]

@@ -17,7 +17,7 @@ from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.style import add_note
 
 TITLE = "Price, published and measured"
-CATEGORY = "Frameworks"
+CATEGORY = "More"
 TABLES = ("published", "runs", "time_to_accuracy")
 NEEDS_PUBLISHED = ("price",)
 NO_PRICE = "nothing measured that has a price"

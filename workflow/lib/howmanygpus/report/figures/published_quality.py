@@ -20,7 +20,7 @@ from howmanygpus.report.style import add_note, choose_styles, darken, describe_g
 from howmanygpus.report.thresholds import summarize_time_to_accuracy
 
 TITLE = "Time and quality, published and measured"
-CATEGORY = "Frameworks"
+CATEGORY = "More"
 TABLES = ("published", "runs", "time_to_accuracy")
 NEEDS_PUBLISHED = ("quality_metric",)
 INK = "#555555"

@@ -26,7 +26,7 @@ from howmanygpus.report.style import (
 from howmanygpus.report.tables.scaling import name_curve
 
 TITLE = "Throughput and speed-up, published and measured"
-CATEGORY = "Frameworks"
+CATEGORY = "More"
 TABLES = ("published", "scaling", "runs")
 NEEDS_PUBLISHED = ("images_per_s", "num_images")
 QUANTITIES = ("rate", "speedup")

@@ -5,24 +5,28 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.figures.helpers.panels import list_panels, list_settings
+from howmanygpus.report.figures.helpers.panels import SETTING, list_panels, list_settings
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.rows import is_real, name_real_run, name_series
+from howmanygpus.report.rows import is_real, name_count, name_real_run, name_series
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
+    add_headline,
     arrange,
     choose_styles,
     draw_empty_figure,
     draw_in_grey,
+    has_families,
     label_lines,
     make_panels,
     name_guess,
+    note_left_out,
     note_rates,
+    thin_blocks,
 )
 
 TITLE = "Test quality by epoch"
-CATEGORY = "Time and cost to target"
+CATEGORY = "Time and price"
 TABLES = ("evaluations", "runs")
 
 
@@ -37,7 +41,8 @@ def draw(evaluations: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     real = real.assign(series=name_series(real, runs))
     styles = choose_styles(real["series"])
     settings = [(title, rows, ()) for title, rows in list_settings(real)]
-    columns, placed = arrange(list_panels(real, settings), max_columns=3)
+    blocks, left_out = thin_blocks(list_panels(real, settings), has_families(real))
+    columns, placed = arrange(blocks)
     figure, axes = make_panels([panel.title if panel else None for panel in placed], max_columns=columns)
     limits = compute_limits(real)
     for panel, drawn in zip(axes, filter(None, placed), strict=True):
@@ -46,7 +51,18 @@ def draw(evaluations: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         means = drawn.others.groupby(["series", "epoch"], as_index=False)["quality"].mean()
         draw_in_grey(panel, means, "epoch", "quality")
         draw_means(panel, drawn.rows, styles)
+    add_headline(figure, write_headline(real))
+    note_left_out(axes[0], left_out, "evaluations")
     return figure
+
+
+def write_headline(real: pd.DataFrame) -> str:
+    """Return the range of the last qualities of all configurations, as means of their repeats."""
+    last = real[real["epoch"] == real["epoch"].max()]
+    means = last.groupby(["series", *SETTING])["quality"].mean()
+    metric, epochs = name_metric(last["metric"].iloc[0]), name_count(int(last["epoch"].iloc[0]), "epoch")
+    low, high = f"{means.min():.3g}", f"{means.max():.3g}"
+    return f"After {epochs}, test {metric} is {low if low == high else f'{low} to {high}'}"
 
 
 def compute_limits(rows: pd.DataFrame) -> tuple[float, float]:

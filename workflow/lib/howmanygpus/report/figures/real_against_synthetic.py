@@ -9,7 +9,7 @@ from howmanygpus.report.rows import name_count, name_series
 from howmanygpus.report.style import GREY, draw_empty_figure, make_panels, mark_disturbed
 
 TITLE = "Real against synthetic input"
-CATEGORY = "Where the time goes"
+CATEGORY = "Scaling and why"
 TABLES = ("runs",)
 COMPARES = "inputs"
 COLOURS = {"resident": ("#009E73", "black"), "synthetic": ("#56B4E9", "black"), "arrays": ("#0072B2", "white")}

@@ -16,7 +16,7 @@ from howmanygpus.report.style import RING
 from howmanygpus.report.trajectory import has_unexplained_losses
 
 TITLE = "All runs by status"
-CATEGORY = "All runs"
+CATEGORY = "Every run"
 TABLES = ("runs",)
 SHOWS_UNFAIR = True
 STATUS_COLOURS = {
@@ -88,7 +88,7 @@ def draw_configuration(axes: Axes, x: int, y: int, configuration: pd.DataFrame) 
     # Black has the higher contrast on all other colours.
     ink = "white" if colour == LOSSES_DIFFER_COLOUR else "black"
     text = "\n".join(write_lines(configuration))
-    axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=9.5, color=ink, linespacing=1.1)
+    axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=9, color=ink, linespacing=1.1)
 
 
 def find_status(configuration: pd.DataFrame) -> str:

@@ -6,12 +6,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.columns import CONFIGURATION, LINE
-from howmanygpus.report.figures.helpers.panels import Panel, list_panels, note_machinery
+from howmanygpus.report.figures.helpers.panels import Panel, list_panels, note_machinery, write_gains
 from howmanygpus.report.figures.time_to_accuracy import join
 from howmanygpus.report.rows import is_real, name_count, name_real_run, name_series
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
+    add_headline,
     add_note,
     add_strip,
     arrange,
@@ -21,18 +22,22 @@ from howmanygpus.report.style import (
     draw_empty_figure,
     draw_in_grey,
     draw_repeats,
+    has_families,
     label_lines,
     make_panels,
     mark_counts,
     mark_disturbed,
+    note_left_out,
     note_rates,
+    thin_blocks,
 )
 from howmanygpus.report.tables.scaling import is_baseline, list_repeats
 from howmanygpus.report.thresholds import choose_easiest_threshold, choose_hardest_threshold, summarize_time_to_accuracy
 
 TITLE = "Speed-up of throughput and of time to accuracy"
-CATEGORY = "Scaling"
+CATEGORY = "Scaling and why"
 TABLES = ("scaling", "time_to_accuracy", "runs")
+COMPARES = "num_gpus"
 SHOWN = ["accuracy_speedup", "is_never"]
 
 
@@ -47,9 +52,13 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFra
     throughput = throughput.assign(series=name_series(throughput, runs), is_disturbed=find_disturbed(throughput))
     styles = choose_styles(throughput["series"])
     blocks, notes = list_blocks(throughput, time_to_accuracy)
+    # Of one panel alone, that of the throughput is kept.
+    kept, left_out = thin_blocks([block[::-1] for block in blocks], has_families(throughput))
+    blocks = [block[::-1] for block in kept]
     columns, placed = arrange(blocks)
     shown = [panel for panel in placed if panel]
     figure, axes = make_panels([panel.title if panel else None for panel in placed], max_columns=columns)
+    add_headline(figure, write_headline(throughput))
     ends = [draw_speedups(panel, drawn, runs, styles) for panel, drawn in zip(axes, shown, strict=True)]
     top = 1.06 * max(panel.dataLim.ymax for panel in axes)
     for panel, drawn, own in zip(axes, shown, ends, strict=True):
@@ -57,7 +66,16 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFra
         label_lines(panel, own | mark_never(panel, drawn, styles))
         if note := notes.pop(drawn.rows["curve"].iloc[0], None):
             add_note(panel, note)
+    note_left_out(axes[0], left_out, "time_to_accuracy")
     return figure
+
+
+def write_headline(throughput: pd.DataFrame) -> str:
+    """Return by how much the throughput of each series grows to the most devices, on the first scaling curve."""
+    rows = throughput[throughput["curve"] == throughput["curve"].iloc[0]]
+    counts = rows["num_gpus"].min(), rows["num_gpus"].max()
+    gains = rows[rows["num_gpus"] == counts[1]].groupby("series")["speedup"].max()
+    return f"Throughput from {counts[0]} to {name_count(counts[1], 'device')}: {write_gains(gains)}"
 
 
 def list_blocks(throughput: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> tuple[list[list[Panel]], dict[str, str]]:

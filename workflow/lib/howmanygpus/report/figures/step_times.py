@@ -13,11 +13,13 @@ from howmanygpus.report.style import (
     draw_empty_figure,
     make_panels,
     mark_disturbed,
+    note_left_out,
+    thin,
 )
 from howmanygpus.report.tables.step_times import PERCENTILES
 
 TITLE = "Percentiles of the step times"
-CATEGORY = "Where the time goes"
+CATEGORY = "More"
 TABLES = ("step_times",)
 MS = 1000
 NOTE = "white: median, thick: 25 to 75 %, thin: 5 to 95 %, tick: 99 %"
@@ -31,7 +33,8 @@ def draw(step_times: pd.DataFrame) -> Figure:
     if table.empty:
         return draw_empty_figure(f"No run has recorded its steps; {SEE_GRID}.")
     table = table.assign(series=name_series(table), disturbed=table["disturbed"].eq(True))
-    panels = list_settings(table)
+    settings = list_settings(table)
+    panels = thin(settings)
     most_rows = max(rows["series"].nunique() for _, rows in panels)
     figure, axes = make_panels(
         [title for title, _ in panels], panel_size=(5.2, LEAST_IN + ROW_IN * most_rows), max_columns=2
@@ -39,7 +42,8 @@ def draw(step_times: pd.DataFrame) -> Figure:
     styles = choose_styles(table["series"])
     for panel, (_, rows) in zip(axes, panels, strict=True):
         draw_percentiles(panel, rows, styles)
-    add_note(axes[0], NOTE)
+    add_note(axes[0], NOTE, is_shared=True)
+    note_left_out(axes[0], len(settings) - len(panels), "step_times")
     return figure
 
 

@@ -4,22 +4,26 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from howmanygpus.report.columns import CONFIGURATION
-from howmanygpus.report.figures.helpers.panels import draw_line, find_end
+from howmanygpus.report.figures.helpers.panels import draw_line, find_end, write_gains
 from howmanygpus.report.intervals import median_interval
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.rows import choose_inputs, find_unit, name_count, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
+    add_headline,
     choose_styles,
     draw_empty_figure,
     label_lines,
     make_panels,
     mark_counts,
+    note_left_out,
+    thin,
 )
 
 TITLE = "Throughput by batch size"
 CATEGORY = "Batch size"
 TABLES = ("runs",)
+COMPARES = "per_device_batch_size"
 
 
 def draw(runs: pd.DataFrame) -> Figure:
@@ -38,7 +42,8 @@ def draw(runs: pd.DataFrame) -> Figure:
     measured = summarize(repeats)
     repeats = repeats[repeats.groupby(CONFIGURATION)["images_per_s"].transform("count") > 1]
     styles = choose_styles(measured["series"])
-    panels, unit = list(measured.groupby("num_gpus")), find_unit(runs)
+    counts, unit = list(measured.groupby("num_gpus")), find_unit(runs)
+    panels = thin(counts)
     figure, axes = make_panels([name_count(count, "device") for count, _ in panels])
     for panel, (count, rows) in zip(axes, panels, strict=True):
         panel.set_xlabel(f"{unit} per device and step")
@@ -60,7 +65,19 @@ def draw(runs: pd.DataFrame) -> Figure:
         panel.set_ylim(0, 1.08 * measured["max"].max())
         panel.set_ylabel(f"{unit}/s over all devices")
         label_lines(panel, ends)
+    add_headline(figure, write_headline(panels[-1][1], unit))
+    note_left_out(axes[0], len(counts) - len(panels), "batch_sizes")
     return figure
+
+
+def write_headline(rows: pd.DataFrame, unit: str) -> str:
+    """Return by how much the rate grows from the smallest to the largest batch, on the most devices."""
+    sizes = rows["per_device_batch_size"].min(), rows["per_device_batch_size"].max()
+    if sizes[0] == sizes[1]:
+        return ""
+    first, last = (rows[rows["per_device_batch_size"] == size].set_index("series")["median"] for size in sizes)
+    devices = name_count(rows["num_gpus"].iloc[0], "device")
+    return f"Rate from {sizes[0]} to {sizes[1]} {unit} per device, on {devices}: {write_gains(last / first)}"
 
 
 def summarize(runs: pd.DataFrame) -> pd.DataFrame:

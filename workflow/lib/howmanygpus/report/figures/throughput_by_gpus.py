@@ -7,22 +7,27 @@ from matplotlib.figure import Figure
 
 from howmanygpus.report.columns import CONFIGURATION
 from howmanygpus.report.figures.helpers.panels import draw_line, find_end, list_panels, note_machinery
-from howmanygpus.report.rows import choose_inputs, find_unit, leave_out_repeated, name_series
+from howmanygpus.report.rows import choose_inputs, find_unit, leave_out_repeated, name_count, name_series
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
+    add_headline,
     add_note,
     choose_styles,
     draw_empty_figure,
     draw_in_grey,
+    has_families,
     label_lines,
     make_panels,
     mark_counts,
+    note_left_out,
+    thin_blocks,
 )
 from howmanygpus.report.tables.scaling import is_baseline, list_repeats
+from howmanygpus.report.words import write_number
 
 TITLE = "Throughput by device count"
-CATEGORY = "Scaling"
+CATEGORY = "Scaling and why"
 TABLES = ("scaling", "runs", "ceilings")
 BOUNDS = {"input": (0, (5, 2)), "exchange": (0, (4, 1.5, 1, 1.5))}
 """Lines of the bounds."""
@@ -46,7 +51,8 @@ def draw(scaling: pd.DataFrame, runs: pd.DataFrame, ceilings: pd.DataFrame) -> F
     bounds = add_series(ceilings, measured)
     styles = choose_styles(measured["series"])
     curves = [list_panels(rows, [(curve, rows, ())]) for curve, rows in measured.groupby("curve", sort=False)]
-    panels = [panel for blocks in curves for block in blocks for panel in block]
+    blocks, left_out = thin_blocks([block for blocks in curves for block in blocks], has_families(measured))
+    panels = [panel for block in blocks for panel in block]
     per_row = measured.groupby("scaling_mode")["curve"].nunique().max()
     max_columns = min(per_row, 4) if len(panels) == measured["curve"].nunique() else 3
     figure, axes = make_panels([panel.title for panel in panels], max_columns=max_columns)
@@ -54,12 +60,21 @@ def draw(scaling: pd.DataFrame, runs: pd.DataFrame, ceilings: pd.DataFrame) -> F
         draw_rates(panel, drawn.rows, list_repeats(drawn.rows, runs), styles)
         draw_bounds(panel, bounds.merge(drawn.rows[["curve", "series"]].drop_duplicates()), styles)
         draw_in_grey(panel, drawn.others, "num_gpus", "images_per_s_median")
-    for curve in measured["curve"].unique():
+    add_headline(figure, write_headline(measured))
+    note_left_out(axes[0], left_out, "scaling")
+    for curve in dict.fromkeys(drawn.rows["curve"].iloc[0] for drawn in panels):
         same = [panel for panel, drawn in zip(axes, panels, strict=True) if drawn.rows["curve"].iloc[0] == curve]
         top = 1.06 * max(panel.dataLim.ymax for panel in same)
         for panel in same:
             panel.set_ylim(0, top)
     return figure
+
+
+def write_headline(measured: pd.DataFrame) -> str:
+    """Return the highest rate, by its median, and what it was measured with."""
+    best = measured.loc[measured["images_per_s_median"].idxmax()]
+    rate = f"{write_number(best['images_per_s_median'])} {best['unit']}/s"
+    return f"Highest rate: {rate}, {best['series']} on {name_count(best['num_gpus'], 'device')}"
 
 
 def add_series(ceilings: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
@@ -79,7 +94,7 @@ def draw_bounds(axes: Axes, bounds: pd.DataFrame, styles: dict) -> None:
             axes.plot(line["num_gpus"], rates, color=styles[series]["color"], linestyle=BOUNDS[name], linewidth=0.9)
             errors += list(line.loc[is_lower & (line["lowest_bound"] == name), "error_frac"])
     if errors:
-        add_note(axes, BOUNDS_NOTE)
+        add_note(axes, BOUNDS_NOTE, is_shared=True)
         add_note(axes, f"bounds are {100 * min(errors):+.0f} to {100 * max(errors):+.0f} % from the measured rates")
 
 

@@ -10,7 +10,7 @@ from howmanygpus.report.style import GREY, SEE_GRID, draw_empty_figure, mark_dis
 from howmanygpus.report.tables.time_split import PHASES
 
 TITLE = "Where the time goes"
-CATEGORY = "Where the time goes"
+CATEGORY = "Scaling and why"
 TABLES = ("time_split",)
 NAMES = {
     "startup": ("start-up", "#BBBBBB"),
@@ -115,5 +115,5 @@ def name_phases(axes: Axes, phases: list[str]) -> None:
         handlelength=0.9,
         handletextpad=0.4,
         columnspacing=1.0,
-        fontsize=9.5,
+        fontsize=9,
     )

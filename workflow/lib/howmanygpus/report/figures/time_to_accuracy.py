@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from howmanygpus.report.columns import CURVE
 from howmanygpus.report.figures.helpers.panels import Panel, draw_line, list_panels
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.rows import is_real, leave_out_repeated, name_real_run, name_series
+from howmanygpus.report.rows import is_real, leave_out_repeated, name_count, name_real_run, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
+    add_headline,
     add_note,
     add_strip,
     arrange,
@@ -21,16 +22,19 @@ from howmanygpus.report.style import (
     describe_guess,
     draw_empty_figure,
     draw_in_grey,
+    has_families,
     label_lines,
     make_panels,
     mark_counts,
     note_batches,
+    note_left_out,
     note_rates,
+    thin_blocks,
 )
 from howmanygpus.report.thresholds import summarize_time_to_accuracy
 
 TITLE = "Time to accuracy by device count"
-CATEGORY = "Time and cost to target"
+CATEGORY = "Time and price"
 TABLES = ("time_to_accuracy", "scaling", "runs")
 SEEN = ("num_gpus", "num_repeats", "num_reached", "num_disturbed", "time_s_median", "time_s_min", "time_s_max")
 """What a panel shows of a configuration."""
@@ -68,11 +72,11 @@ def draw(
     if not reached.any():
         thresholds = join([f"{threshold:g}" for threshold in sorted(summary["threshold"].unique())], "or")
         return draw_empty_figure(f"No configuration reached test {metric} {thresholds} in most repeats.")
-    columns, placed = arrange(list_blocks(summary[reached], f"test {metric}", beside))
+    blocks, left_out = thin_blocks(list_blocks(summary[reached], f"test {metric}", beside), has_families(summary))
+    columns, placed = arrange(blocks)
     shown = [panel for panel in placed if panel]
-    figure, axes = make_panels(
-        [panel.title if panel else None for panel in placed], max_columns=columns, panel_size=(3.9, 3.4)
-    )
+    figure, axes = make_panels([panel.title if panel else None for panel in placed], max_columns=columns)
+    add_headline(figure, write_headline(summary[reached], metric))
     # If fewer than half of the repeats never reached the threshold, the median is finite and the maximum is not.
     ends = summary[["time_s_median", "time_s_max"]].to_numpy(float)
     top = 1.2 * ends[np.isfinite(ends)].max(initial=0.0) or 1.0
@@ -85,7 +89,16 @@ def draw(
         mark_counts(panel, pd.concat([drawn.rows, drawn.others])["num_gpus"])
         draw_times(panel, drawn, styles, top)
     note_unreached(axes, shown, summary[~reached], metric)
+    note_left_out(axes[0], left_out, "time_to_accuracy")
     return figure
+
+
+def write_headline(reached: pd.DataFrame, metric: str) -> str:
+    """Return which configuration reached the hardest threshold first, by its median."""
+    hardest = reached[reached["threshold"] == reached["threshold"].max()]
+    best = hardest.loc[hardest["time_s_median"].idxmin()]
+    devices = name_count(best["num_gpus"], "device")
+    return f"{metric} {best['threshold']:g} soonest: {best['time_s_median']:.3g} s, {best['series']} on {devices}"
 
 
 def list_blocks(summary: pd.DataFrame, quality: str, beside: str) -> list[list[Panel]]:
@@ -147,7 +160,7 @@ def draw_times(axes: Axes, panel: Panel, styles: dict, top: float) -> None:
             place = (configuration.num_gpus, height)
             axes.annotate(count(configuration), place, (8, 0), textcoords="offset points", **look)
     if len(missed):
-        add_note(axes, "x: only k/n repeats reached it")
+        add_note(axes, "x: only k/n repeats reached it", is_shared=True)
     label_lines(axes, ends)
 
 

@@ -7,7 +7,7 @@ from howmanygpus.report.figures import time_to_accuracy as without_start
 from howmanygpus.report.style import draw_empty_figure
 
 TITLE = "Time to accuracy with start-up and first step"
-CATEGORY = "Time and cost to target"
+CATEGORY = "Time and price"
 CLOCK = "time_with_start_s"
 TABLES = ("time_to_accuracy", "scaling", "runs")
 

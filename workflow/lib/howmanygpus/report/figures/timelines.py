@@ -24,7 +24,7 @@ from howmanygpus.report.telemetry import HOST
 from howmanygpus.report.timelines import PHASE_SERIES, PHASES, SERIES, unpack
 
 TITLE = "Timelines: utilisation and memory of the devices"
-CATEGORY = "Where the time goes"
+CATEGORY = "More"
 TABLES = ("runs", "timelines")
 MOST_RUNS = 12
 """A study with more series shows one of each framework."""

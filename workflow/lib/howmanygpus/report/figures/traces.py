@@ -9,7 +9,7 @@ from howmanygpus.report.rows import name_count, name_series
 from howmanygpus.report.style import GREY, RING, add_note, draw_empty_figure, get_look, make_panels, mark_disturbed
 
 TITLE = "Traces: when the devices ran nothing"
-CATEGORY = "Where the time goes"
+CATEGORY = "More"
 TABLES = ("traces", "trace_strips")
 NEEDS = "trace"
 KEYS = list_columns(SERIES, PLACE, BATCH)

@@ -25,7 +25,7 @@ from howmanygpus.report.style import (
 )
 
 TITLE = "Variants: throughput, quality and seconds"
-CATEGORY = "Frameworks"
+CATEGORY = "The same work?"
 TABLES = ("variants",)
 COMPARES = "variants"
 JUDGED = {YES: COLOURS[0], NO: COLOURS[1], UNDECIDED: COLOURS[4]}

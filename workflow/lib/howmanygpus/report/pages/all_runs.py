@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from howmanygpus.base.secrets import shorten
-from howmanygpus.clone import TEMPLATES
 from howmanygpus.paths import ATTEMPTS
 from howmanygpus.report.columns import CONFIGURATION, SERIES, STUDY, TASK, TITLES, list_columns
 from howmanygpus.report.files import find_record
 from howmanygpus.report.outcomes import UNDECIDED, read_run_attempts
+from howmanygpus.report.pages.table_pages import MOST_CHOICES, sort_values
+from howmanygpus.report.pages.table_pages import render as render_page
 from howmanygpus.report.telemetry import HOST, read_telemetry
 from howmanygpus.report.timelines import PHASE_SERIES, PHASES, describe_run, read_events, unpack
 from howmanygpus.report.trajectory import has_unexplained_losses
@@ -35,7 +35,6 @@ COUNTS = {name: TITLES[name] for name in ("num_gpus", "per_device_batch_size", "
 MEASURES = {"images_per_s": "images/s", "quality_last": "quality", "train_s": "training (s)", "wall_time_s": "wall (s)"}
 FILTERED = (*NAMES, "num_gpus", "per_device_batch_size", "status")
 """Columns with a list of values to choose from, unless it would be longer than MOST_CHOICES."""
-MOST_CHOICES = 50
 FIRST_PLACE = len("results/")
 WITHOUT_LOG = ("unsupported", "missing", "not_run", "completed", "stale")
 """Statuses of runs whose log says nothing about the status."""
@@ -65,17 +64,29 @@ def collect(
     numbers = number_configurations(table)
     rows = [
         {
-            "configuration": number,
-            "kind": name_kind(run["status"]),
+            "attributes": {
+                "id": f"run{place}",
+                "data-configuration": number,
+                "class": name_kind(run["status"]),
+            },
+            "head": str(place + 1),
             "cells": [describe_cell(run | {"remarks": describe_remarks(run, is_apart)}, key) for key in columns],
         }
-        for run, is_apart, number in zip(runs, apart, numbers, strict=True)
+        for place, (run, is_apart, number) in enumerate(zip(runs, apart, numbers, strict=True))
     ]
-    values = {key: sort_values({run[key] for run in runs}, key) for key in columns if key in FILTERED}
+    values = {key: sort_values({run[key] for run in runs}, key in COUNTS) for key in columns if key in FILTERED}
+    first = {"title": "run", "unit": "", "is_number": True, "is_long": False, "is_sorted": True, "choices": []}
     return {
-        "columns": [
+        "path": "results/tables/runs.tsv",
+        "noun": "runs",
+        "header": list(table),
+        "columns": [first]
+        + [
             {
                 "title": titles[key],
+                "unit": "",
+                "is_long": key == "remarks",
+                "is_sorted": False,
                 "is_number": key in COUNTS | MEASURES,
                 "choices": values.get(key, []) if 1 < len(values.get(key, [])) <= MOST_CHOICES else [],
             }
@@ -103,10 +114,6 @@ def name_measures(runs: list[dict[str, str]]) -> dict[str, str]:
     titles = {"images_per_s": f"{' or '.join(units)}/s"}
     titles |= {"quality_last": f"last {metrics.pop()}" if len(metrics) == 1 else "last quality"}
     return MEASURES | titles | {"started_at": "started"}
-
-
-def sort_values(values: set[str], key: str) -> list[str]:
-    return sorted(values, key=(lambda value: float(value or "inf")) if key in COUNTS else str)
 
 
 def number_configurations(table: pd.DataFrame) -> list[int]:
@@ -231,14 +238,4 @@ def pack(details: list[dict[str, Any]]) -> str:
 
 def render(facts: dict[str, Any], figures: dict[str, str]) -> str:
     """Return the page. figures: an SVG for each study."""
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    shown = {key: value for key, value in facts.items() if key != "details"}
-    return environment.get_template("all_runs.html.jinja").render(
-        shown, figures=figures, details=pack(facts["details"])
-    )
+    return render_page(facts | {"figures": figures, "details": pack(facts["details"])}, "all_runs.html.jinja")

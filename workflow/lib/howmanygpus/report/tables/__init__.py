@@ -6,12 +6,14 @@ the content of results/plans/{study}.json. READS names the inputs: other tables 
 (helpers/sources.py). A table that reads `published` is made only for studies with the key of that name, and one that
 reads `searches` only for those with `per_device_batch_size: max`.
 
-Seven constants are optional. USES_METRIC = True: the table depends on the code of the study's metric. IS_MERGED = True:
+Eight constants are optional. USES_METRIC = True: the table depends on the code of the study's metric. IS_MERGED = True:
 the tables of all studies are joined in results/tables/. NEEDS_PREFLIGHT = True: the table is made only if the
 preflight measures, or for a study with `diagnose`. COMPARES names a key of the study: a study with only one entry of it
-has no such table. IN_REPORT = True: the report has the table of each study, and workflow/report/captions/<table>.rst is
-its caption. CATEGORY is its category in the report (report/categories.py), "Tables" without one. NEEDS names a key of
-the study: only a study that switches it on has the table.
+has no such table. IN_REPORT = True: the report has a page of the table of each study, besides those of joined tables.
+CATEGORY is its category in the report (report/categories.py), "Tables" without one. SHOWN_IF_VARIED names a column: the
+report has no page of the table if all its rows have the same value there. NEEDS names a key of the study: only a study
+that switches it on has the table. A page has the description in workflow/report/captions/<table>.rst or, without this
+file, the docstring of the module.
 
 One rule makes all tables that every study has, and each other table has a rule of its own. Words in cells are macros of
 workflow/report/templates/ (report/words.py). Code that several tables share and nothing else needs is in helpers/.
@@ -40,6 +42,7 @@ class Description:
     compares: str | None = None
     needs: str | None = None
     in_report: bool = False
+    shown_if_varied: str | None = None
     category: str = "Tables"
 
     @property

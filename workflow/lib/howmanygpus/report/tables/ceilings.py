@@ -31,6 +31,7 @@ from howmanygpus.report.words import word
 
 READS = ("runs", "scaling", "run_phases", "allreduces")
 IS_MERGED = True
+CATEGORY = "More"
 LINEAR, INPUT, EXCHANGE = "linear", "input", "exchange"
 BOUNDS = (LINEAR, INPUT, EXCHANGE)
 RESERVE = 1.1

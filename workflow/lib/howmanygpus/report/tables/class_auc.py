@@ -19,6 +19,7 @@ from howmanygpus.report.predictions import Predictions, read_class_names, read_p
 
 READS = ("results",)
 IS_MERGED = True
+CATEGORY = "More"
 COUNTS = ("num_present", "num_absent", "num_missing")
 COLUMNS = (*IDENTITY, "epoch", "label", "class", *COUNTS, "auc")
 

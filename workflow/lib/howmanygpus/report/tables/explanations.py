@@ -49,6 +49,7 @@ from howmanygpus.report.words import word
 
 READS = ("runs", "scaling", "run_phases", "ceilings", "utilisation")
 IS_MERGED = True
+CATEGORY = "Scaling and why"
 INPUT, EXCHANGE, WAITING, IMBALANCE, BATCH = CAUSES
 LARGE_PART = 0.5
 """Part of a share that another measurement must explain for the share to be called after it."""

@@ -20,6 +20,7 @@ from howmanygpus.report.words import word
 
 READS = ("results",)
 IS_MERGED = True
+CATEGORY = "The same work?"
 KEY = list_columns(STUDY, SERIES, but=["input"])
 COLUMNS = (*KEY, "version", "processes", "feeding", "loss", "execution", "exchange", "lacks")
 SHARED = "shared"

@@ -17,6 +17,7 @@ from howmanygpus.report.outcomes import Outcome, read_outcomes
 
 READS = ("results",)
 IS_MERGED = True
+CATEGORY = "More"
 MEASURED = ("epoch", "step", "images_small", "images_big", "squared_norm_small", "squared_norm_big", "elapsed_s")
 COLUMNS = (*IDENTITY, *MEASURED, "gradient_squared", "variance_trace")
 

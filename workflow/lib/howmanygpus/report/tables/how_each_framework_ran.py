@@ -9,7 +9,7 @@ from howmanygpus.report.outcomes import read_outcomes
 
 READS = ("results",)
 IS_MERGED = True
-CATEGORY = "Frameworks"
+CATEGORY = "The same work?"
 KEY = list_columns(STUDY, SERIES, but=["input"])
 SETTINGS = (
     *("execution", "optimizer", "layout", "autotune", "tf32", "loss_scaling", "exchange"),

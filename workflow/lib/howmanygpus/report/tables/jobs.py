@@ -18,6 +18,7 @@ from howmanygpus.report import accounting
 
 READS = ("ledger",)
 IS_MERGED = True
+CATEGORY = "Time and price"
 RUN, ALLOCATION = "run", "allocation"
 SEARCH = "batch_search"
 KINDS_OF_FRAMEWORKS = ("gate", SEARCH)

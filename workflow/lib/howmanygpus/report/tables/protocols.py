@@ -39,6 +39,7 @@ from howmanygpus.report.words import word
 READS = ("results", "runs", "evaluations")
 USES_METRIC = True
 IS_MERGED = True
+CATEGORY = "More"
 RATE, TIME, QUALITY = "images_per_s", "time_to_accuracy_s", "quality_last"
 MEASURES = {
     FIRST_EPOCH: (RATE, TIME),

@@ -16,6 +16,7 @@ from howmanygpus.report.tables.runs import list_measured, list_steps
 
 READS = ("runs", "results")
 IS_MERGED = True
+CATEGORY = "More"
 PERCENTILES = {f"step_s_p{percent:02}": percent for percent in (5, 25, 50, 75, 95, 99)}
 COLUMNS = (*IDENTITY, "disturbed", "is_outlier", "num_steps", *PERCENTILES, "step_s_max", "run_dir")
 

@@ -24,7 +24,7 @@ from howmanygpus.report.traces.reading import read_window
 READS = ("results",)
 NEEDS = "trace"
 IN_REPORT = True
-CATEGORY = "Where the time goes"
+CATEGORY = "More"
 FOLDER = "trace"
 OPERATORS = tuple(f"operator_{i}{suffix}" for i in range(1, NUM_OPERATORS + 1) for suffix in ("", "_frac"))
 COLUMNS = (

@@ -33,7 +33,7 @@ def hash_script(name: str, *modules: str) -> str:
 
 
 @cache
-def hash_templates(*names: str) -> str:
+def hash_templates(*names: str | Path) -> str:
     """Return the hash of templates and other files of workflow/report/templates/ that a script fills in."""
     contents = [sha256_of_file(TEMPLATES / name) for name in names]
     return hashlib.sha256(" ".join(contents).encode()).hexdigest()[:16]

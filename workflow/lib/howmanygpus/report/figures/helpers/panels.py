@@ -20,6 +20,8 @@ from howmanygpus.report.style import (
 
 SETTING = ["num_gpus", "per_device_batch_size"]
 """What the configurations of a panel have in common."""
+FEW_GAINS = 4
+"""Most series of which a headline names the gain of each."""
 End = tuple[float, float, str]
 """The right end of a line, and its colour."""
 
@@ -76,12 +78,18 @@ def name_rows(rows: pd.DataFrame, names: Iterable[str], varying: Iterable[str]) 
     ]
 
 
+def write_gains(gains: pd.Series) -> str:
+    """Return factors by series, the largest first: all of a few, else the two largest and the smallest."""
+    written = [f"{series} {gain:.2g} x" for series, gain in gains.dropna().sort_values(ascending=False).items()]
+    return ", ".join(written if len(written) <= FEW_GAINS else [*written[:2], "...", written[-1]])
+
+
 def note_machinery(axes: Axes, rows: pd.DataFrame) -> dict[str, str]:
     """Explain stars and batches of a panel by device count. Returns the name of each series with its star."""
     names = mark_overhead(rows)
     axes.set_xlabel("devices")
     if names.keys() != set(names.values()):
-        add_note(axes, STAR_NOTE)
+        add_note(axes, STAR_NOTE, is_shared=True)
     note_batches(axes, rows)
     return names
 
