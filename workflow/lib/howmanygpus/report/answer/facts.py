@@ -233,10 +233,11 @@ def _decide_part(
     found = use_clock(found, clock)
     equal, unequal = _split_by_quality(found, goal, question.margin)
     trusted = [candidate for candidate in equal if candidate.is_trusted]
-    refusal = _refuse(runs, found, equal, is_baseline_needed=question.deadline_h is None)
-    if refusal is None and is_program(runs):
+    refusal = None
+    if is_program(runs):
         known = pd.DataFrame(columns=[*IDENTITY, *LOSSES]) if losses is None else losses
         refusal = explain_other_work(runs, found, known) or _compare_qualities(found, goal, question.margin)
+    refusal = refusal or _refuse(runs, found, equal, is_baseline_needed=question.deadline_h is None)
     shown = trusted or equal
     by_count, by_place = _choose_by_count(shown, question.worth_doubling), _choose_by_place(shown)
     chosen = None
