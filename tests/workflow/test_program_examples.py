@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 
 import pytest
 import yaml
@@ -73,3 +74,19 @@ def test_strategies_of_a_language_model_are_one_comparison_in_tokens(rows, proje
     assert not any(word in answer for word in ("image", "sample"))
     figure = project.read(f"results/figures/{study}/throughput_by_gpus.svg")
     assert "tokens/s over all devices" in figure and "images" not in figure
+
+
+COUNTS = {
+    "pytorch-cpu": "import gpt_torch as g; print(sum(each.numel() for each in g.GPT(*g.SIZES['full']).parameters()))",
+    "jax-cpu": "import gpt_jax as g, jax; layers, width, _, length = g.SIZES['full']; "
+    "made = g.make_parameters(jax.random.key(0), layers, width, length); "
+    "print(sum(each.size for each in jax.tree.leaves(made)))",
+}
+"""Programs that print the number of parameters of the GPT for GPUs."""
+
+
+@pytest.mark.parametrize("environment", COUNTS)
+def test_the_language_model_for_gpus_has_ten_million_parameters(environment, environment_python):
+    command = [environment_python(environment), "-c", COUNTS[environment]]
+    done = subprocess.run(command, cwd=ROOT / "examples" / "program", capture_output=True, text=True)
+    assert int(done.stdout) == pytest.approx(10.8e6, rel=0.01), done.stderr
