@@ -149,28 +149,34 @@ def trained(environment_python, kept):
     return {int(count): each for count, each in json.loads((folder / "losses.json").read_text()).items()}
 
 
-def compare(trained, *names):
-    """Decide about strategies whose losses have these names."""
-    steps = range(1, NUM_STEPS + 1)
-    strategies = zip(RATES, names, strict=False)
-    losses = {(strategy, count): trained[count][name] for strategy, name in strategies for count in trained}
-    (decision,) = answer(losses, steps=steps)["decisions"]
-    return decision
+def choose(trained, *choices):
+    """Return the losses and axes of a study of choices, which have the names of two or three strategies' losses each.
+
+    Both are arguments of make_variants.
+    """
+    axes, losses = {}, {}
+    for number, names in enumerate(choices):
+        for strategy, name in zip(RATES, names, strict=False):
+            variant = f"choice{number}_{strategy}"
+            axes[variant] = {"choice": number, "strategy": strategy}
+            losses |= {(variant, count): trained[count][name] for count in trained}
+    return {"losses": losses, "axes": axes, "steps": range(1, NUM_STEPS + 1)}
 
 
 def test_no_order_of_summation_is_accused(trained):
     orders = [str(order) for order in range(1, NUM_ORDERS // 2 + 1)]
-    for order in orders:
-        assert compare(trained, "0", order)["recommended"], f"a pair on each of two device counts, order {order}"
-    for one, other in pairwise(orders):
-        assert compare(trained, "0", one, other)["recommended"], (one, other)
-        assert compare(trained, "0", "0", one)["recommended"], "two are equal to the last bit"
+    pairs, equal = ([(*first, order) for order in orders] for first in (("0",), ("0", "0")))
+    for choices in (pairs, equal, [("0", one, other) for one, other in pairwise(orders)]):
+        table = make_variants(**choose(trained, *choices))[2]
+        assert table["difference"].notna().all(), "each of these is compared on two device counts"
+        assert not (table["difference"] > table["difference_limit"]).any()
+    assert all(each["recommended"] for each in answer(**choose(trained, pairs[0], equal[0]))["decisions"])
 
 
 @pytest.mark.parametrize("fault", ["moments", "average", "batch"])
 @pytest.mark.parametrize("other", ["0", "1"], ids=["equal bits", "another order"])
 def test_a_fault_of_one_strategy_is_named_by_the_step_at_which_losses_part(trained, fault, other):
-    decision = compare(trained, "0", fault, other)
+    (decision,) = answer(**choose(trained, ("0", fault, other)))["decisions"]
     assert decision["recommended"] is None and "zero1" in decision["refusal"]
     latest = NUM_STEPS if fault == "moments" else 3
     assert any(f"step {step} " in decision["refusal"] for step in range(2, latest + 1)), decision["refusal"]
@@ -179,4 +185,5 @@ def test_a_fault_of_one_strategy_is_named_by_the_step_at_which_losses_part(train
 
 @pytest.mark.parametrize("fault", ["average", "batch"])
 def test_a_gross_fault_is_also_found_in_a_pair(trained, fault):
-    assert "step 3 " in compare(trained, "0", fault)["refusal"]
+    (decision,) = answer(**choose(trained, ("0", fault)))["decisions"]
+    assert "step 3 " in decision["refusal"]

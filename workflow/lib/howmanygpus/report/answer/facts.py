@@ -82,8 +82,8 @@ def decide(
     planned: the table of all its runs; times: the table time_to_accuracy; explanations, losses, utilisation: the tables
     of these names, if they were made.
     """
-    used = planned[IDENTITY].assign(memory_gib_highest=np.nan) if utilisation is None else utilisation
-    planned = planned.merge(used[[*IDENTITY, "memory_gib_highest"]], on=IDENTITY, how="left")
+    memory = None if utilisation is None else utilisation[[*IDENTITY, "memory_gib_highest"]]
+    planned = planned.assign(memory_gib_highest=np.nan) if memory is None else planned.merge(memory, "left", IDENTITY)
     runs = planned[is_fair(planned)]
     planned = planned[~is_control(planned)]
     # Independent runs train as many networks as there are devices.
