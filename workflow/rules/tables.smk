@@ -240,9 +240,7 @@ rule propose:
     localrule: True
     params:
         code=hash_script("write_proposal"),
-        templates=hash_templates(
-            "proposal.md.jinja", "proposal.tex.jinja", "proposal.txt.jinja", "strategies.jinja"
-        ),
+        templates=hash_templates("proposal.md.jinja", "proposal.tex.jinja", "proposal.txt.jinja", "strategies.jinja"),
         files=products.files,
     shell:
         "{HOWMANYGPUS}/write_proposal.py {params.files:q} >{log:q} 2>&1"
