@@ -135,7 +135,7 @@ def _write_tables(folder, status_of, accuracy_of, change, unit, axis) -> dict[st
     bounds = ceilings.tabulate(plan, tables["runs"], tables["scaling"], phases, [])
     tables["ceilings"] = written(folder, "ceilings", bounds)
     asked = {"config": config | {"worth_doubling": 1.5, "deadline_h": None, "budget": None}}
-    chosen_from = decision.tabulate(asked, tables["runs"], accuracy)
+    chosen_from = decision.tabulate(asked, tables["runs"], accuracy, tables["losses"])
     tables["decision"] = written(folder, "decision", chosen_from)
     tables["timelines"] = written(folder, "timelines", make_timelines(tables["runs"]))
     for name, table in make_traces(tables["runs"]).items():

@@ -9,8 +9,10 @@ from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.figures.decision import draw
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.tables.decision import tabulate
+from howmanygpus.report.tables.losses import COLUMNS as LOSSES
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 
+NO_LOSSES = pd.DataFrame(columns=list(LOSSES))
 DEAR = {"cost": 9.0}
 ASKED = {"variants": {}, "worth_doubling": 1.5, "deadline_h": None, "budget": None, "quality": {"margin": 0.01}}
 SECONDS = {1: 100.0, 2: 55.0, 4: 45.0}
@@ -37,7 +39,7 @@ def decide_on(rows, folder, thresholds=(0.9,), **asked):
     runs, evaluations = make_runs(*rows)
     config = ASKED | asked
     times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": list(thresholds)})
-    write_table(folder / "decision.tsv", tabulate({"config": config}, runs, times))
+    write_table(folder / "decision.tsv", tabulate({"config": config}, runs, times, NO_LOSSES))
     (decision,) = decide(runs, times, Question.of(config))["decisions"]
     return read_table(folder / "decision.tsv"), decision
 

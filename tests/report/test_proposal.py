@@ -21,7 +21,7 @@ RATES = {1: 100.0, 2: 190.0, 4: 340.0, 8: 400.0}
 CONFIG = {"cases": 10, "epochs": 3, "warmup_steps": 5}
 
 
-def make_facts(rates, more_rows=(), **changes):
+def make_facts(rates, more_rows=(), config=CONFIG, **changes):
     rows = [
         {"framework": "horovod_a", "num_gpus": count, "images_per_s": rate * scatter, "wall_time_s": 3600 / rate * 100}
         | changes
@@ -33,8 +33,8 @@ def make_facts(rates, more_rows=(), **changes):
     times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": [0.9]})
     used = runs[IDENTITY].assign(utilisation_frac=0.8, memory_gib_highest=1.5)
     used = used.reindex(columns=list(UTILISATION))
-    answer = decide(runs, times, Question())
-    return collect(answer, runs, compute_scaling(runs, {"weak": [8]}, {}), used, CONFIG)
+    answer = decide(runs, times, Question(), utilisation=used)
+    return collect(answer, runs, compute_scaling(runs, {"weak": [8]}, {}), used, config)
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +98,31 @@ def test_nothing_is_claimed_of_how_a_program_divides_its_work_or_ends_its_window
         assert "data parallel" in own and ("devices are idle" in own) == (suffix != "txt")
         text = render_proposal(program, suffix).lower()
         assert "data parallel" not in text and "devices are idle" not in text and "to state" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "is_copied", "is_named"),
+    [
+        ("ddp", True, True),
+        ("zero1", True, True),
+        ("fsdp2", False, True),
+        ("ZeRO3", False, True),
+        ("mine", False, False),
+    ],
+)
+def test_a_program_is_described_by_its_strategy(value, is_copied, is_named):
+    variants = {"variants": {"strategy_x": {"axes": {"size": 2, "strategy": value}, "work": ""}}}
+    facts = make_facts(RATES, config=CONFIG | variants, input="program", unit="tokens", variant="strategy_x")
+    for suffix in ("md", "tex", "txt"):
+        text = " ".join(render_proposal(facts, suffix).split())
+        assert ("a copy of the network" in text) == is_copied
+        assert (f"strategy {value}" in text) == is_named and ("TO STATE" in text) != is_named
+
+
+def test_the_memory_of_a_device_is_stated():
+    facts = make_facts(RATES)
+    assert facts["configuration"]["memory_gib"] == 1.5
+    assert all("1.5 GiB" in " ".join(render_proposal(facts, suffix).split()) for suffix in ("md", "tex", "txt"))
 
 
 def test_latex_reads_no_commands_in_names(facts):

@@ -70,7 +70,7 @@ def test_the_command_of_a_program_is_filled_and_started_as_in_the_study(start, m
     launcher = {"once": "plain"}.get(start, start)
     nodes = {"num_gpus": 4, "num_nodes": 1} if start == "once" else {}
     text = make_batch_script(make_program(start, launcher) | nodes, 60.0, machine)
-    assert "{" not in text.replace("{it}", "")
+    assert "{" not in text.replace("{it}", "") and f", model a b, {4 if start == 'once' else 8} x a100, " in text
     fake = tmp_path / "bin"
     fake.mkdir()
     for name, run in {

@@ -63,6 +63,16 @@ def test_a_file_changes_the_settings_by_its_contents_alone(tmp_path):
     assert make_plan().settings != before
 
 
+@pytest.mark.parametrize("change", [{"same_work": ["strategy"]}, {"same_work": ["strategy", "size"]}])
+def test_axes_of_the_same_work_change_no_run(change):
+    axes = {"size": ["small", "large"], "strategy": ["ddp", "fsdp"]}
+    usual = {"command": "sh t.sh {size} {strategy}", "axes": axes}
+    before, after = (make_plan(program=usual | more).studies["p"] for more in ({}, change))
+    assert [before.spec(run) for run in before.runs] == [after.spec(run) for run in after.runs]
+    works = {each["work"] for each in after.describe()["config"]["variants"].values()}
+    assert works == ({""} if len(change["same_work"]) == 2 else {"size_small", "size_large"})
+
+
 def test_the_unit_changes_no_run():
     before, after = make_plan(), make_plan(program={"unit": "tokens"})
     assert before.settings == after.settings
@@ -166,7 +176,15 @@ def test_a_program_that_starts_once_is_unsupported_on_several_nodes():
 
 @pytest.mark.parametrize(
     ("example", "study", "variants"),
-    [("program", "mine", {"model_small", "model_large"}), ("tokens", "language_model", {"base"})],
+    [
+        ("program", "mine", {"model_small", "model_large"}),
+        ("tokens", "language_model", {"base"}),
+        (
+            "strategies",
+            "gpt",
+            {f"size_{size}_strategy_{name}" for size in ("small", "large") for name in ("ddp", "zero1", "fsdp2")},
+        ),
+    ],
 )
 def test_a_study_of_the_documentation_can_be_planned(tmp_path, example, study, variants):
     text = (ROOT / "docs" / "program.md").read_text()

@@ -76,6 +76,14 @@ STUDIES: list[tuple[dict, str]] = [
         "program.axes.size: [1, 2] is not used by the command; write {size} into the command or remove the axis",
     ),
     (
+        {"program": {"command": "sh t.sh {strategy}", "axes": {"strategy": ["ddp"]}, "same_work": ["stratgy"]}},
+        'program.same_work[0]: "stratgy" is no axis; did you mean strategy?',
+    ),
+    (
+        {"program": {"same_work": ["strategy"]}},
+        'program.same_work[0]: "strategy" is no axis; add it to `axes` or remove it',
+    ),
+    (
         {"program": {"axes": {"size": []}}},
         "program.axes.size: [] is empty; give at least one entry or leave the key out",
     ),

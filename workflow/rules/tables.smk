@@ -124,6 +124,8 @@ rule answer_question:
                 "batch_sizes",
                 "protocols",
                 "explanations",
+                "losses",
+                "utilisation",
             ],
         ),
         decision=products.decision,
@@ -206,7 +208,7 @@ rule propose:
     localrule: True
     params:
         code=hash_script("write_proposal"),
-        templates=hash_templates("proposal.md.jinja", "proposal.tex.jinja", "proposal.txt.jinja"),
+        templates=hash_templates("proposal.md.jinja", "proposal.tex.jinja", "proposal.txt.jinja", "strategies.jinja"),
         files=products.files,
     shell:
         "{HOWMANYGPUS}/write_proposal.py {params.files:q} >{log:q} 2>&1"

@@ -34,7 +34,9 @@ def main() -> None:
     search = read_table(given.batch_search[0]) if given.batch_search else None
     decision = json.loads(given.decision.read_text()) if given.decision else None
     plan = json.loads(given.plan.read_text())
-    facts = decide(tables["runs"], times, Question.of(plan["config"]), tables["explanations"])
+    losses, utilisation = tables.pop("losses"), tables.pop("utilisation")
+    question = Question.of(plan["config"])
+    facts = decide(tables["runs"], times, question, tables["explanations"], losses, utilisation)
     write_json_atomic(made.result, make_result(tables["runs"], facts, plan))
     facts["details"] = describe(**tables, decision=decision, batch_search=search)
     if made.batch_script:

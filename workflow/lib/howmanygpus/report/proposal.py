@@ -19,11 +19,20 @@ from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import choose_inputs
 from howmanygpus.report.style import GREY, make_panels, mark_counts
 from howmanygpus.report.tables.scaling import MODES, is_baseline
+from howmanygpus.report.words import word
 
 EFFICIENCY = 0.75
 """Least parallel efficiency that centres accept; CSC's example is a speed-up of 1.5 for each doubling."""
 DOUBLING = 1.5
 COLOUR = "#0072B2"
+STRATEGIES = {
+    **dict.fromkeys(("ddp", "dp", "data", "data_parallel", "no_shard"), "replicated"),
+    **dict.fromkeys(("zero1", "zero_1", "zero-1"), "sharded_state"),
+    **dict.fromkeys(("zero2", "zero_2", "zero-2", "shard_grad_op"), "sharded_gradients"),
+    **dict.fromkeys(("fsdp", "fsdp1", "fsdp2", "zero3", "zero_3", "zero-3", "full_shard", "sharded"), "sharded"),
+    **dict.fromkeys(("hsdp", "hybrid_shard"), "sharded_in_groups"),
+}
+"""Well-known values of a program's axes, with the macro of strategies.jinja that describes them."""
 
 Facts = dict[str, Any]
 
@@ -59,6 +68,7 @@ def collect(
         **{key: facts[key] for key in ("study", "network", "dataset", "is_program", "unit", "machines")},
         **{key: facts[key] for key in ("first_day", "last_day", "num_planned")},
         "configuration": chosen,
+        "strategy": _describe_strategy(config, chosen) if chosen else None,
         "curves": curves,
         "cases": config["cases"],
         "epochs": config.get("epochs"),
@@ -73,6 +83,15 @@ def collect(
         "efficiency": EFFICIENCY,
         "doubling": DOUBLING,
     }
+
+
+def _describe_strategy(config: dict[str, Any], chosen: Facts) -> Facts | None:
+    """Return the axis that names the strategy of a program's variant, its value and words; None if none is known."""
+    axes = config.get("variants", {}).get(chosen["variant"], {}).get("axes", {})
+    known = ((axis, value, STRATEGIES.get(str(value).lower())) for axis, value in axes.items())
+    return next(
+        ({"axis": axis, "value": value, "words": word("strategies", code)} for axis, value, code in known if code), None
+    )
 
 
 def _is_series(table: pd.DataFrame, chosen: Facts) -> pd.Series:

@@ -3,16 +3,19 @@ Compare the losses of a run's first epoch with those of all runs that do the sam
 
 The parity gate checks a few steps in advance. This module checks the runs themselves, also with device counts and
 variants that the gate never saw. Runs do the same work if their specifications differ only in the keys that the plan
-lists as `how`.
+lists as `how`. Variants of a user's program, which the gate never sees either, do the same work if they differ only in
+axes of `same_work`.
 """
 
 import json
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 
 from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.outcomes import identify
+from howmanygpus.report.rows import PROGRAM
 
 ROUNDOFF = {"fp32": 2.0**-24, "tf32": 2.0**-11, "bf16": 2.0**-9, "fp16": 2.0**-11}
 COMPRESSED = 2.0**-11
@@ -49,13 +52,16 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
     same work, and the limit alone where rounding explains any difference. With two runs, each differs from the median
     by half of their difference.
     """
-    works, kernels = {}, {}
+    works, kernels, tasks = {}, {}, {}
     for planned in plan["runs"].values():
         spec = planned["spec"]
         identity = tuple(identify(plan, spec).values())
         if identity in trained:
             works[identity] = json.dumps(select_work(spec, plan["how"]))
             kernels[identity] = KERNELS.get(spec["family"], spec["family"])
+            if spec["input"] == PROGRAM:
+                kernels[identity] = spec["variant"]
+                tasks[identity] = plan["config"]["variants"].get(spec["variant"], {}).get("work", "")
     identities = list(losses[IDENTITY].itertuples(index=False, name=None))
     work = pd.Series([works.get(identity) for identity in identities], index=losses.index, dtype=object)
     same = losses.groupby([work, "last_step"])["loss"]
@@ -64,10 +70,12 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
     losses = losses.assign(difference=(losses["loss"] - median).abs() / median.abs(), difference_limit=np.nan)
     kernels_of = [kernels.get(identity) for identity in identities]
     run = losses.groupby(IDENTITY).ngroup()
-    compared = losses.assign(work=work, kernels=kernels_of, roundoff=roundoff, run=run)
+    task = [tasks.get(identity, "") for identity in identities]
+    compared = losses.assign(work=work, kernels=kernels_of, roundoff=roundoff, run=run, task=task)
     compared = compared[compared["difference"].notna()]
-    for _, pool in compared.groupby(["precision", "input", "roundoff"]):
-        losses.loc[pool.index, "difference_limit"] = compute_limits(pool)
+    for _, pool in compared.groupby(["precision", "input", "roundoff", "task"]):
+        is_of_variants = pool["input"].iloc[0] == PROGRAM and pool["variant"].nunique() > 1
+        losses.loc[pool.index, "difference_limit"] = limit_variants(pool) if is_of_variants else compute_limits(pool)
     return losses
 
 
@@ -79,7 +87,8 @@ def select_work(spec: dict, how: list[str]) -> dict:
     kept = {key: value for key, value in spec.items() if key not in how}
     for key, value in kept.items():
         if isinstance(value, dict):
-            kept[key] = {inner: each for inner, each in value.items() if f"{key}.{inner}" not in how}
+            inner = [name.removeprefix(f"{key}.") for name in how if name.startswith(f"{key}.")]
+            kept[key] = select_work(value, inner)
     return kept
 
 
@@ -121,6 +130,44 @@ def compute_limits(pool: pd.DataFrame) -> list[float]:
         limit = min(limit, ceiling)
         limits.append(limit if limit <= LARGEST else np.nan)
     return limits
+
+
+def limit_variants(pool: pd.DataFrame) -> list[float]:
+    """Return the largest relative difference of each window that rounding explains between variants of a program.
+
+    pool: as for compute_limits; `kernels` are variants. These have the same kernels, and add up in another order. What
+    a variant does wrong, it does in all its runs, so that only runs of other variants show how fast rounding grows; of
+    two variants, neither shows it. If nothing shows it, rounding grows as in a shallow network.
+
+    Rounding makes single runs jump. A variant that differs from at least two others by more than START, and by more
+    than FACTOR times their own differences, in each of its works is therefore given no growth. It needs two works or
+    more, such as device counts or repeats. The precision with which losses are printed is part of each limit.
+    """
+    differences, sizes = (
+        pool.assign(loss=pool["loss"].abs()).pivot(index="run", columns="last_step", values=name).ffill(axis=1)
+        for name in ("difference", "loss")
+    )
+    furthest = differences.cummax(axis=1)
+    runs = pool.drop_duplicates("run").set_index("run")[["work", "kernels"]].loc[furthest.index]
+    is_of_several = runs.groupby("work")["kernels"].transform("nunique") > 2
+    start = START * pool["roundoff"].iloc[0]
+    steady, printed = [], 10.0 ** -max(map(count_decimals, pool["loss"])) / sizes
+    for variant in runs["kernels"]:
+        others = furthest[(runs["kernels"] != variant) & is_of_several]
+        steady.append(np.fmax(start, FACTOR * others.where(others > 0).median()))
+    limits = pd.DataFrame(steady, index=furthest.index).where(is_of_several, start) + printed
+    is_beyond = (furthest > limits).any(axis=1) & is_of_several
+    by_variant = runs["kernels"]
+    is_systematic = is_beyond.groupby(by_variant).transform("all")
+    is_systematic &= runs["work"].groupby(by_variant).transform("nunique") > 1
+    grown = start * GROWTH ** np.minimum(furthest.columns.to_numpy() - 1, 200) + printed
+    limits = limits.where(is_systematic, np.maximum(limits, grown)).clip(upper=CEILING)
+    return [float(limits.at[place]) for place in zip(pool["run"], pool["last_step"], strict=True)]
+
+
+def count_decimals(number: float) -> int:
+    """Return the number of decimal places of the shortest text that means a number."""
+    return -int(Decimal(repr(float(number))).as_tuple().exponent)
 
 
 def measure_rises(pool: pd.DataFrame) -> pd.DataFrame:

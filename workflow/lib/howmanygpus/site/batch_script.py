@@ -91,7 +91,9 @@ def make_batch_script(spec: dict[str, Any], longest_wall_s: float, machine: Mach
     )
     requested = job_resources(machine, size, FIRST) | {"slurm_account": account}
     head = list_options(requested)
-    what = f"{spec['framework']}, {spec['num_gpus']} x {spec['device']}, {spec['per_device_batch_size']} per device"
+    axes = spec.get("program", {}).get("axes", {})
+    names = ", ".join([spec["framework"], *(f"{axis} {value}" for axis, value in axes.items())]).replace("\n", " ")
+    what = f"{names}, {spec['num_gpus']} x {spec['device']}, {spec['per_device_batch_size']} per device"
     options = [f"#SBATCH {option}" for option in (f"--job-name={spec['study']}", *head)]
     return "\n".join(["#!/bin/bash", *options, "", f"# {what}", *_start(spec), ""])
 

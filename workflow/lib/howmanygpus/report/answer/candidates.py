@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import log2
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -101,6 +101,8 @@ class Candidate:
     scatter: float = np.nan
     images: list[float] = field(default_factory=list)
     missed: list[float] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    memories: list[float] = field(default_factory=list)
     starts: list[float] = field(default_factory=list)
 
     @property
@@ -128,6 +130,11 @@ class Candidate:
     @cached_property
     def time(self) -> float:
         return median(self.times)
+
+    @property
+    def quality(self) -> float | None:
+        """Mean quality at the end; None if it is not known."""
+        return fmean(self.qualities) if self.qualities else None
 
     @property
     def num_repeats(self) -> int:
@@ -383,5 +390,7 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
         run_dirs=done["run_dir"].dropna().tolist(),
         images=images,
         missed=missed,
+        losses=quiet["loss_last"].dropna().astype(float).tolist(),
+        memories=quiet["memory_gib_highest"].dropna().astype(float).tolist(),
         starts=starts,
     )

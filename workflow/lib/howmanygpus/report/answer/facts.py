@@ -4,7 +4,7 @@ The decision of a study as facts: which configuration to use, what else there is
 The rules are in docs/answer.md. The templates in workflow/report/ make texts of the facts, and answer.json has them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
@@ -25,11 +25,12 @@ from howmanygpus.report.answer.candidates import (
 from howmanygpus.report.answer.doubts import UNEQUAL_FRAC, Case, list_doubts, list_unreached
 from howmanygpus.report.answer.limits import find_limit
 from howmanygpus.report.answer.names import OF_STUDY
+from howmanygpus.report.answer.same_work import explain_other_quality, explain_other_work, group_places
 from howmanygpus.report.columns import IDENTITY, SERIES, list_columns
 from howmanygpus.report.equivalence import NO, compare_means, exceeds, pool
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.published import is_control, is_fair
-from howmanygpus.report.rows import choose_inputs, find_unit, is_program
+from howmanygpus.report.rows import PROGRAM, choose_inputs, find_unit, is_program
 from howmanygpus.report.words import word
 
 WORTH_DOUBLING = 1.5
@@ -38,6 +39,9 @@ FACTS_VERSION = 1
 INFEASIBLE = ("unsupported", "out_of_memory", "host_out_of_memory", "time_limit", "not_run", "diverged")
 """Statuses of runs on a device count that is too small, too slow or not asked for, so that more are the baseline."""
 
+LOSSES = ("last_step", "loss", "difference", "difference_limit")
+"""Columns of the table of losses that show whether work was equal."""
+
 Facts = dict[str, Any]
 
 
@@ -45,7 +49,8 @@ Facts = dict[str, Any]
 class Question:
     """What the user asked for besides the grid; see the keys of a study.
 
-    best_variants: names of the variants in the tier best, which are only recommended if the study has no others.
+    best_variants: names of the variants in the tier best, which are only recommended if the study has no others. works:
+    name of the work that each variant of a program does, which is one of its own unless `same_work` says otherwise.
     """
 
     worth_doubling: float = WORTH_DOUBLING
@@ -53,23 +58,32 @@ class Question:
     budget: float | None = None
     margin: float = 0.01
     best_variants: frozenset[str] = frozenset()
+    works: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> "Question":
         """Read the question from a study's complete config."""
         best = (name for name, settings in config["variants"].items() if settings.get("tier") == "best")
         asked = {key: config[key] for key in ("worth_doubling", "deadline_h", "budget")}
-        return cls(**asked, margin=config["quality"]["margin"], best_variants=frozenset(best))
+        works = {name: settings["work"] for name, settings in config["variants"].items() if "work" in settings}
+        return cls(**asked, margin=config["quality"]["margin"], best_variants=frozenset(best), works=works)
 
 
 def decide(
-    planned: pd.DataFrame, times: pd.DataFrame, question: Question, explanations: pd.DataFrame | None = None
+    planned: pd.DataFrame,
+    times: pd.DataFrame,
+    question: Question,
+    explanations: pd.DataFrame | None = None,
+    losses: pd.DataFrame | None = None,
+    utilisation: pd.DataFrame | None = None,
 ) -> Facts:
     """Return the facts of the decision of a study.
 
-    planned: the table of all its runs; times: the table time_to_accuracy; explanations: the table of that name, if it
-    was made.
+    planned: the table of all its runs; times: the table time_to_accuracy; explanations, losses, utilisation: the tables
+    of these names, if they were made.
     """
+    memory = None if utilisation is None else utilisation[[*IDENTITY, "memory_gib_highest"]]
+    planned = planned.assign(memory_gib_highest=np.nan) if memory is None else planned.merge(memory, "left", IDENTITY)
     runs = planned[is_fair(planned)]
     planned = planned[~is_control(planned)]
     # Independent runs train as many networks as there are devices.
@@ -87,11 +101,12 @@ def decide(
             explanations,
             _list_models_of_one_price(part, runs),
             is_priced,
+            losses,
         )
         | {"of": ", ".join(names)}
-        for names, part in _split(runs)
+        for names, part in _split(runs, question.works)
     ]
-    is_same_work = not is_program(runs) or runs["variant"].nunique() == 1
+    is_same_work = not is_program(runs) or _name_works(runs, question.works).nunique() == 1
     across = _compare_machines(decisions) if is_same_work else None
     asked = {"worth_doubling": question.worth_doubling, "deadline_h": question.deadline_h, "budget": question.budget}
     facts = {
@@ -104,15 +119,21 @@ def decide(
     return facts | {"batch_script": None, "details": None}
 
 
-def _split(runs: pd.DataFrame) -> list[tuple[list[str], pd.DataFrame]]:
+def _name_works(runs: pd.DataFrame, works: dict[str, str]) -> pd.Series:
+    """Return the name of the work of each run of a program. works: see Question."""
+    return runs["variant"].map(lambda variant: works.get(variant, variant))
+
+
+def _split(runs: pd.DataFrame, works: dict[str, str]) -> list[tuple[list[str], pd.DataFrame]]:
     """Return the parts of a study that are decided by themselves, each with what distinguishes it.
 
-    Each combination of a program's axes may do different work. Devices of different types, or of one name with
-    different models, are different machines, and runs that have not started may belong to any of one name.
+    Combinations of a program's axes may do different work, which works names; see Question. Devices of different types,
+    or of one name with different models, are different machines, and runs that have not started may belong to any of
+    one name.
     """
     parts: list[tuple[list[str], pd.DataFrame]] = [([], runs)]
-    if is_program(runs) and runs["variant"].nunique() > 1:
-        parts = [([str(name)], own) for name, own in runs.groupby("variant", sort=False)]
+    if is_program(runs) and (named := _name_works(runs, works)).nunique() > 1:
+        parts = [([str(name)], own) for name, own in runs.groupby(named, sort=False)]
     if runs["device"].nunique() > 1:
         parts = [([*names, str(device)], own) for names, part in parts for device, own in part.groupby("device")]
     split = []
@@ -191,10 +212,12 @@ def _decide_part(
     explanations: pd.DataFrame | None,
     models: list[str],
     is_priced: bool,
+    losses: pd.DataFrame | None,
 ) -> Facts:
     """Return the decision about runs that are decided by themselves.
 
-    models: of devices that have one price; is_priced: whether some run of the study has a price.
+    models: of devices that have one price; is_priced: whether some run of the study has a price; losses: the table of
+    that name.
     """
     counted = choose_inputs(runs)
     stock = counted[~counted["variant"].isin(question.best_variants)]
@@ -210,7 +233,11 @@ def _decide_part(
     found = use_clock(found, clock)
     equal, unequal = _split_by_quality(found, goal, question.margin)
     trusted = [candidate for candidate in equal if candidate.is_trusted]
-    refusal = _refuse(runs, found, equal, is_baseline_needed=question.deadline_h is None)
+    refusal = None
+    if is_program(runs):
+        known = pd.DataFrame(columns=[*IDENTITY, *LOSSES]) if losses is None else losses
+        refusal = explain_other_work(runs, found, known) or _compare_qualities(found, goal, question.margin)
+    refusal = refusal or _refuse(runs, found, equal, is_baseline_needed=question.deadline_h is None)
     shown = trusted or equal
     by_count, by_place = _choose_by_count(shown, question.worth_doubling), _choose_by_place(shown)
     chosen = None
@@ -310,6 +337,12 @@ def _decide_by_other_clock(
     if other is None or other is own or (other.num_gpus == own.num_gpus and other.is_tied_with(own)):
         return None
     return {"clock": clock} | _describe(other, by_count)
+
+
+def _compare_qualities(found: list[Candidate], goal: Goal, margin: float) -> str | None:
+    """Say which variants of a program end at another quality on the same devices; None if none does."""
+    groups = [group for group in group_places(found) if _split_by_quality(group, goal, margin)[1]]
+    return explain_other_quality(groups[0], goal.metric, margin) if groups else None
 
 
 def _split_by_quality(found: list[Candidate], goal: Goal, margin: float) -> tuple[list[Candidate], list[Candidate]]:
@@ -451,7 +484,8 @@ def _list_alternatives(
     """Return what a reader will ask about, with its roles: the cheapest, the fastest, the next doubling, others.
 
     Of the others, one is of another framework, and one of the same with another variant, input or precision.
-    Each alternative stands once; the recommended configuration is none of its own.
+    Of a program, whose variants do the same work, each other one is named. Each alternative stands once; the
+    recommended configuration is none of its own.
     """
     cheapest = min(candidates, key=lambda each: each.price)
     same_count = [each for each in candidates if each.num_gpus == chosen.num_gpus]
@@ -459,23 +493,34 @@ def _list_alternatives(
     own = [each for each in same_count if each.framework == chosen.framework and each.series != chosen.series]
     other_own = min(own, key=lambda each: each.time, default=None)
     kinds = [name for name in list_columns(SERIES) if other_own and other_own.names[name] != chosen.names[name]]
-    found = {
-        "cheapest": cheapest if cheapest.is_cheaper_than(chosen) else None,
-        "fastest": min(candidates, key=lambda each: each.time),
-        "other framework": min(others, key=lambda each: each.time, default=None),
-        f"other {' and '.join(kinds)}": other_own,
-        "next doubling": next((each for count, each in by_count.items() if count >= 2 * chosen.num_gpus), None),
-    }
+    found = [
+        ("cheapest", cheapest if cheapest.is_cheaper_than(chosen) else None),
+        ("fastest", min(candidates, key=lambda each: each.time)),
+        ("other framework", min(others, key=lambda each: each.time, default=None)),
+        (f"other {' and '.join(kinds)}", other_own),
+        *(("other variant", other) for other in _list_variants(chosen, candidates)),
+        ("next doubling", next((each for count, each in by_count.items() if count >= 2 * chosen.num_gpus), None)),
+    ]
     named: list[tuple[list[str], Candidate]] = []
-    for role, other in found.items():
+    for role, other in found:
         if other is None or other is chosen:
             continue
         same = [roles for roles, each in named if each is other]
         if same:
-            same[0].append(role)
+            same[0].extend([role] if role not in same[0] else [])
         else:
             named.append(([role], other))
     return named
+
+
+def _list_variants(chosen: Candidate, candidates: list[Candidate]) -> list[Candidate]:
+    """Return the fastest configuration of each other variant of a program, if possible on as many devices."""
+    if chosen.names["input"] != PROGRAM:
+        return []
+    best: dict[str, Candidate] = {}
+    for each in sorted(candidates, key=lambda each: (each.num_gpus != chosen.num_gpus, each.time)):
+        best.setdefault(each.names["variant"], each)
+    return [each for variant, each in best.items() if variant != chosen.names["variant"]]
 
 
 def _compare(other: Candidate, chosen: Candidate) -> Facts:
@@ -523,6 +568,8 @@ def _describe(candidate: Candidate, by_count: dict[int, Candidate]) -> Facts:
         "efficiency": None if is_base else speedup.median / ratio,
         "quality": summarize(candidate.qualities),
         "roc_auc": summarize(candidate.areas),
+        "loss": summarize(candidate.losses),
+        "memory_gib": max(candidate.memories, default=None),
         "num_planned": candidate.names["num_planned"],
         "num_repeats": candidate.num_repeats,
         "num_disturbed": candidate.num_disturbed,

@@ -19,7 +19,7 @@ import pandas as pd
 from howmanygpus.report.answer.facts import Facts, Question, decide
 from howmanygpus.report.columns import PLACE, SERIES, list_columns
 
-READS = ("runs", "time_to_accuracy")
+READS = ("runs", "time_to_accuracy", "losses")
 USES_METRIC = True
 VALUES = ("duration_s", "images_per_s", "wall_s", "cost", "cost_per_million", "quality")
 NAMES = ("series", *list_columns(SERIES, PLACE))
@@ -35,9 +35,9 @@ COLUMNS = [
 ]
 
 
-def tabulate(plan: dict, runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
+def tabulate(plan: dict, runs: pd.DataFrame, time_to_accuracy: pd.DataFrame, losses: pd.DataFrame) -> pd.DataFrame:
     """One row per configuration. The arguments are the tables of these names."""
-    facts = decide(runs, time_to_accuracy, Question.of(plan["config"]))
+    facts = decide(runs, time_to_accuracy, Question.of(plan["config"]), losses=losses)
     rows = [row for decision in facts["decisions"] for row in list_rows(decision, facts)]
     guesses = runs["quality_of_guess"].dropna()
     return pd.DataFrame(rows, columns=COLUMNS).assign(quality_of_guess=guesses.iloc[0] if len(guesses) else None)

@@ -1,6 +1,8 @@
 """
 Training loss of every window in the first epoch of every run, and its difference from runs that do the same work.
 
+All windows of a program that reports no epochs are in its first one, and windows of which it reports no loss are in
+none.
 `difference` is relative to the median run; `difference_limit` is what rounding can explain, see report.trajectory. It
 is empty where rounding explains any difference, because the training is unstable.
 """
@@ -34,7 +36,7 @@ def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
         if not outcome.has_run or outcome.record is None:
             continue
         for event in outcome.read_events():
-            if event["event"] == "window" and event["epoch"] == 1:
+            if event["event"] == "window" and event["epoch"] in (1, None) and event["loss"] is not None:
                 last_step = event["first_step"] + event["num_steps"] - 1
                 row = {"disturbed": is_disturbed(outcome.record), "last_step": last_step, "loss": event["loss"]}
                 rows.append(outcome.identity | {"protocol": outcome.protocol or None} | row)

@@ -6,10 +6,11 @@ user's program counts. Values that are undefined are empty. `protocol` says why 
 not comparable; it is empty for all others. `control` names the part that a control run replaces or leaves out:
 `resident_input`, `no_exchange` (which is not training) or `no_evaluation`. `own_rates` has the learning rates that the
 study gives to this framework alone. `health` has the findings on its devices and hosts (helpers.device_health), and is
-empty without any. `roc_auc_last` is the area under the ROC curve of two classes. A run with other settings than the
-plan's has the status `stale`, and no numbers. `stale_because` says why a run is not repeated by the target `available`,
-although a full call would repeat it: besides settings, its code, data or pins may have changed. `is_outlier` says
-whether the rate is far from those of the other repeats, see helpers.outliers; it is empty if they are too few to judge.
+empty without any. `loss_last` is the training loss of the last window, and `roc_auc_last` the area under the ROC curve
+of two classes. A run with other settings than the plan's has the status `stale`, and no numbers. `stale_because` says
+why a run is not repeated by the target `available`, although a full call would repeat it: besides settings, its code,
+data or pins may have changed. `is_outlier` says whether the rate is far from those of the other repeats, see
+helpers.outliers; it is empty if they are too few to judge.
 
 With `repeats: auto`, repeats that no configuration needs have no row, and `repeats_ended` says why the configuration of
 a run is not repeated further. It is empty if the number of repeats is fixed, and until it is decided.
@@ -63,7 +64,7 @@ OUTCOME = (
         "data_wait_frac",
     ),
     *("staging_s", "init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen", "peak_memory_gib"),
-    "missing_steps",
+    *("missing_steps", "loss_last"),
     *("skipped_steps", "loss_scale"),
     "host_to_device_gib_per_s",
     *trajectory.COLUMNS,
@@ -210,8 +211,10 @@ def describe_timing(record: dict, events: list[dict]) -> dict:
     """
     windows = list_measured(events)
     peak = record["peak_memory_bytes"]
+    losses = [event["loss"] for event in events if event["event"] == "window" and event["loss"] is not None]
     return {
         **(describe_rates(record, windows) if any(window["elapsed_s"] for window in windows) else {}),
+        "loss_last": losses[-1] if losses else None,
         "peak_memory_gib": None if peak is None else peak / GIB,
         "host_to_device_gib_per_s": record["host_to_device_gib_per_s"],
     }

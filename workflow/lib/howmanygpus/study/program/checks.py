@@ -91,6 +91,10 @@ def check_command(place: str, program: dict, config: dict) -> None:
             words = " or ".join(f"{{{name}}}" for name in placeholders)
             problem, remedy = "makes runs that all do the same", f"write {words} into the command or give one entry"
             raise refuse(f"{place.rpartition('.')[0]}.{key}", config[key], problem, remedy)
+    for position, axis in enumerate(program["same_work"]):
+        if axis not in program["axes"]:
+            remedy = suggest(axis, program["axes"]) if program["axes"] else "add it to `axes` or remove it"
+            raise refuse(f"{place}.same_work[{position}]", axis, "is no axis", remedy)
     _check_program(where, program)
 
 

@@ -36,7 +36,7 @@ from howmanygpus.study.program.checks import (
 )
 from howmanygpus.study.program.files import expand_paths, hash_program_files
 from howmanygpus.study.published import check_published
-from howmanygpus.study.runs import Run, usual_layout
+from howmanygpus.study.runs import HOW, Run, usual_layout
 from howmanygpus.study.study import Study
 
 BASE = "base"
@@ -72,6 +72,17 @@ def expand_axes(place: str, axes: dict[str, list]) -> dict[str, dict]:
     return variants
 
 
+def describe_variants(variants: dict[str, dict], same_work: list[str]) -> dict[str, dict]:
+    """Return of each variant the values of its axes, and the name of its work, which all variants share that differ
+    only in axes of same_work; empty if all do the same work.
+    """
+    described = {}
+    for variant, values in variants.items():
+        others = (f"{name}_{slug(value)}" for name, value in values.items() if name not in same_work)
+        described[variant] = {"axes": values, "work": "_".join(others)}
+    return described
+
+
 def slug(value: str | float) -> str:
     """Return a value as part of a path: lower-case letters, digits and underscores."""
     return re.sub(r"[^a-z0-9]+", "_", str(value).lower().replace("-", "m" if _is_number(value) else "_"))
@@ -88,8 +99,8 @@ LAUNCHERS = {"once": "plain", "per_node": "per_node", "per_device": "per_device"
 """Launchers of measure.launch.launchers, by how the program starts."""
 
 
-NAMES = ("name", "unit")
-"""Keys of a program that rerun nothing by themselves: the name is in the path, and the unit only in texts."""
+NAMES = ("name", "unit", "same_work")
+"""Keys of a program that rerun nothing by themselves: the name is in the path, and the others only in the report."""
 
 
 def program_defaults() -> dict:
@@ -159,7 +170,8 @@ class ProgramStudy(Study):
         return FRAMEWORKS[framework].environments[self._device(run).kind] if framework else None
 
     def _describe_more(self) -> dict:
-        return {"machinery": {}}
+        axes = [f"program.axes.{axis}" for axis in self.program["same_work"]]
+        return {"machinery": {}, "how": (*HOW, *axes)}
 
     @property
     def places(self) -> dict[str, str]:
@@ -198,7 +210,7 @@ def _resolve(filled: FilledStudy, machine: Machine) -> ProgramStudy:
     refuse_max(place, config)
     num_gpus, lacking = resolve_counts(place, config, machine)
     own = {"dataset": DATASET, "model": program_name, "frameworks": [program_name], "inputs": [INPUT]}
-    own |= {"num_gpus": num_gpus, "parity": "off", "variants": {variant: {} for variant in variants}}
+    own |= {"num_gpus": num_gpus, "parity": "off", "variants": describe_variants(variants, program["same_work"])}
     return ProgramStudy(
         name=filled.name,
         place=place,
