@@ -5,10 +5,12 @@ Report the progress of a training program to howmanygpus. Copy this file beside 
     report(step=0)                                # after start-up, before the first step
     report(step=10, samples=640)                  # steps done so far, and samples of all devices
     report(epoch=1, step=90, metric={"accuracy": 0.9})   # after an evaluation that began right after step 90
+    report(checkpoint="begin")                    # after a report of a step, and checkpoint="end" when it is written
 
 Report when the device has done the steps, for example after reading a loss. Further keys: loss (a loss that is not
 finite ends the run as diverged), status ("diverged", "out_of_memory" or "unsupported", with reason), versions
-({"torch": torch.__version__}). Without howmanygpus nothing is written, and on processes but the first neither.
+({"torch": torch.__version__}), and once parameters and flops_per_sample, both of the whole model. Without howmanygpus
+nothing is written, and on processes but the first neither.
 """
 
 import json

@@ -157,6 +157,7 @@ rule answer_question:
                 "batch_sizes",
                 "protocols",
                 "explanations",
+                "utilisation",
             ],
         ),
         decision=products.decision,

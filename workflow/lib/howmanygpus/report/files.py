@@ -26,7 +26,7 @@ TEXTS += """
     gpu_uuids most_throttled throttled_device slow_process processes processes_s job_id started_at measured_at
     parity run_dir trace better clock roles outcome limit limit_reason max_limit lowest_bound scaling_mode
     best_one_device run_next about name title authors year url feeding source version hardware program input_from
-    throttle_reasons energy_from steps_include same_quality measure comparable compared_with counted_by fair_order
+    throttle_reasons energy_from flops_from activity_missing steps_include same_quality measure comparable compared_with counted_by fair_order
     unfair_order order_changes baseline_machinery operator_1 operator_2 operator_3
 """.split()  # noqa: SIM905, because a list would take a line for each
 """

@@ -54,6 +54,17 @@ def find_problem(record: dict) -> str | None:
     return record.get("telemetry", {}).get("problem")
 
 
+def explain_missing(record: dict, columns: Iterable[str]) -> str | None:
+    """Return why no device of a run gave any of some columns; None if one did, or if nobody asked for them.
+
+    record: a run.json. The reason of the first device counts for all, which have the same driver.
+    """
+    found = [words.split(" (", 1) for each in record.get("telemetry", {}).get("missing", {}).values() for words in each]
+    reasons = {name: rest[0].removesuffix(")") if rest else "" for name, *rest in found}
+    missing = [reasons[WORDS[column]] for column in columns if WORDS[column] in reasons]
+    return missing[0] or "no reason given" if len(missing) == len(list(columns)) else None
+
+
 def lacks(record: dict, column: str) -> bool:
     """Whether a device of a run never gave a column, or nobody asked for it. record: a run.json.
 

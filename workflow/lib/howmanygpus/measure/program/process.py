@@ -153,11 +153,12 @@ def describe_outcome(spec: ProgramSpec, watcher: Watcher, ended_at: float) -> di
     status, reason = progress.status or "completed", progress.reason
     if status == "completed" and (missing := progress.missing_steps):
         reason = f"it ended after step {progress.steps} of {progress.steps + missing} that its output announced"
+    outcome = {"status": status, "reason": reason, **code}
     if status in ("out_of_memory", "unsupported"):
-        return {"status": status, "reason": reason, **code}
+        return outcome
     uuids = list_gpu_uuids() if spec.device_kind == "cuda" else []
     return {
-        **{"status": status, "reason": reason, **code},
+        **outcome,
         **progress.describe(watcher.convert_to_wall_time(ended_at)),
         "disturbance": watcher.describe_disturbance(),
         "num_processes": count_processes(spec),

@@ -8,7 +8,9 @@ the last report of a step. The window after it is measured only if the metric's 
 is unknown how much of the time was training; the window is then `unclear` and counts in no rate. So is a window during
 which a clock was set. Step 0 of a later epoch ends the time between two epochs, which counts as evaluation. A report
 that repeats the last step is no report, because progress bars draw a step again. A report with an epoch alone names the
-epoch of the reports of steps after it. The first epoch is 1, also of a program that counts its epochs from 0.
+epoch of the reports of steps after it. The time between the two reports of a checkpoint is in no window and no
+evaluation. One that has not ended when the next step is reported never ends: its window is `unclear`. The first epoch
+is 1, also of a program that counts its epochs from 0.
 """
 
 import math
@@ -17,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from howmanygpus.measure.loop.clocks import Clocks
-from howmanygpus.measure.program.reports import Report, ReportError
+from howmanygpus.measure.program.reports import BEGIN, END, FACTS, Report, ReportError
 from howmanygpus.measure.records import finite_or_none
 
 UNMEASURED = {"data_wait_s": None, "peak_memory_bytes": None, "host_to_device_gib_per_s": None}
@@ -33,6 +35,12 @@ class Progress:
         self.init_s: float | None = None
         self.steps, self.samples, self.status, self.reason = 0, 0, "", ""
         self.versions: dict[str, str] = {}
+        self.facts: dict[str, float] = {}
+        """The last values of reports.FACTS."""
+        self.checkpoint_s = 0.0
+        self.unended_checkpoint: int | None = None
+        """Steps after which the first checkpoint began that has no end."""
+        self._checkpoint_began: float | None = None
         self._last_time = started_at
         self._has_first = False
         self._epoch: int | None = None
@@ -61,12 +69,18 @@ class Progress:
             # Before any step, epoch 0 is that of an evaluation of the untrained model.
             self._is_epoch_0_trained |= report.epoch == 0 and bool(report.step or self.steps)
             report = replace(report, epoch=report.epoch + self._is_epoch_0_trained)
+        self.facts |= {name: value for name in FACTS if (value := getattr(report, name)) is not None}
+        if report.checkpoint == END:
+            self._end_checkpoint(report)
         report = self._count_on(report)
         is_step = report.step is not None and not report.metric
         if is_step:
             self._end_window(report)
         if report.metric:
             self._end_evaluation(report)
+        if report.checkpoint == BEGIN:
+            self._lose_checkpoint()
+            self._checkpoint_began = report.time
         if report.loss is not None and not math.isfinite(report.loss):
             self.status, self.reason = "diverged", f"training loss is {report.loss} at step {self.steps}"
         if report.status:
@@ -99,7 +113,7 @@ class Progress:
     def _end_window(self, report: Report) -> None:
         step = report.step or 0
         if step == 0 and not self._has_first:
-            self.init_s, self._last_time = report.time - self._started_at, report.time
+            self.init_s, self._last_time = report.time - self._started_at - self.checkpoint_s, report.time
             return
         if step == self.steps:
             return
@@ -108,6 +122,7 @@ class Progress:
         samples = step * self._global_batch_size if report.samples is None else report.samples
         if samples < self.samples:
             raise ReportError(f"{samples} samples were reported after {self.samples}; report those since the start")
+        self._lose_checkpoint()
         num_steps, elapsed_s = step - self.steps, report.time - self._last_time
         phase = self._count(step, num_steps, elapsed_s)
         event = {"event": "window", "wall_s": report.time - self._started_at, "epoch": report.epoch, "phase": phase}
@@ -117,6 +132,25 @@ class Progress:
         self._write(event | {"steps_s": [round(elapsed_s, 6)] if num_steps == 1 else []})
         self.steps, self.samples, self._last_time = step, samples, report.time
         self._has_first, self._is_clean, self._last_num_steps = True, True, num_steps
+
+    def _end_checkpoint(self, report: Report) -> None:
+        """Take the time of a checkpoint out of what is open. An end without a beginning says nothing."""
+        if self._checkpoint_began is None:
+            return
+        elapsed_s = report.time - max(self._checkpoint_began, self._last_time)
+        self._checkpoint_began = None
+        self.checkpoint_s += elapsed_s
+        self._last_time += elapsed_s
+        event = {"event": "checkpoint", "wall_s": report.time - self._started_at, "step": self.steps}
+        self._write(event | {"elapsed_s": elapsed_s})
+
+    def _lose_checkpoint(self) -> None:
+        """Note that an open checkpoint never ends; how much of the time was training is not known."""
+        if self._checkpoint_began is None:
+            return
+        self._checkpoint_began, self._is_clean = None, False
+        if self.unended_checkpoint is None:
+            self.unended_checkpoint = self.steps
 
     def _explain_lower(self, step: int) -> str:
         """Say what to do about a step that is lower than the last one."""
@@ -161,6 +195,7 @@ class Progress:
 
     def describe(self, ended_at: float) -> dict[str, Any]:
         """Return the entries of run.json that are measured, and null for what is not."""
+        self._lose_checkpoint()
         clocks = self.clocks
         return {
             "init_s": self.init_s,
@@ -171,6 +206,9 @@ class Progress:
             "measured_steps": clocks.measured_steps,
             "train_s": clocks.train_s,
             "eval_s": clocks.eval_s,
+            "checkpoint_s": self.checkpoint_s,
+            "unended_checkpoint": self.unended_checkpoint,
+            "reported": self.facts,
             "wall_time_s": ended_at - self._started_at,
             "steps": self.steps,
             "missing_steps": self.missing_steps,

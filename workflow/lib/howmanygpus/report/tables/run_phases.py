@@ -20,7 +20,7 @@ from howmanygpus.report.tables.helpers.controls import NO_EXCHANGE
 from howmanygpus.report.tables.runs import list_measured, list_steps
 
 READS = ("results", "runs")
-PHASES = ("startup", "first_step", "warmup", "input_wait", "steps", "evaluation", "other")
+PHASES = ("startup", "first_step", "warmup", "input_wait", "steps", "evaluation", "checkpoint", "other")
 """Phases of a run in the order of time."""
 COLUMNS = (
     *(*IDENTITY, "protocol", "control", "images_per_s", "images_seen", "wall_time_s"),
@@ -67,6 +67,7 @@ def describe_phases(record: dict) -> dict:
         "input_wait": waited_s,
         "steps": record["measured_s"] - (waited_s or 0.0),
         "evaluation": record["eval_s"],
+        "checkpoint": record.get("checkpoint_s", 0.0),
     }
     other_s = record["wall_time_s"] - sum(seconds or 0.0 for seconds in phases.values())
     described = {f"{phase}_s": seconds for phase, seconds in (phases | {"other": other_s}).items()}

@@ -11,6 +11,9 @@ plan's has the status `stale`, and no numbers. `stale_because` says why a run is
 although a full call would repeat it: besides settings, its code, data or pins may have changed. `is_outlier` says
 whether the rate is far from those of the other repeats, see helpers.outliers; it is empty if they are too few to judge.
 
+`checkpoint_s` is in no rate and in the wall time. `unended_checkpoint` has the steps after which a program reported
+that a checkpoint begins, and never that it ends.
+
 With `repeats: auto`, repeats that no configuration needs have no row, and `repeats_ended` says why the configuration of
 a run is not repeated further. It is empty if the number of repeats is fixed, and until it is decided.
 
@@ -62,8 +65,8 @@ OUTCOME = (
         "step_s_p95",
         "data_wait_frac",
     ),
-    *("staging_s", "init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen", "peak_memory_gib"),
-    "missing_steps",
+    *("staging_s", "init_s", "compile_s", "train_s", "eval_s", "checkpoint_s", "wall_time_s"),
+    *("images_seen", "peak_memory_gib", "missing_steps", "unended_checkpoint"),
     *("skipped_steps", "loss_scale"),
     "host_to_device_gib_per_s",
     *trajectory.COLUMNS,
@@ -122,7 +125,7 @@ def tabulate(
         rows.append(row | trajectories.get(identity, {}))
     # Runs without images turn it into a column of floats, which would be written with six digits.
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype(
-        {"images_seen": "Int64", "num_evaluated": "Int64", "missing_steps": "Int64"}
+        dict.fromkeys(("images_seen", "num_evaluated", "missing_steps", "unended_checkpoint"), "Int64")
     )
     return table.assign(is_outlier=flag_outliers(table))
 
@@ -166,7 +169,7 @@ def describe_clocks(record: dict) -> dict:
     clocks = ("init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen")
     scaling = record.get("loss_scaling", {})
     scaled = {"skipped_steps": scaling.get("skipped_steps"), "loss_scale": scaling.get("scale")}
-    given = {key: record.get(key) for key in ("staging_s", "missing_steps")}
+    given = {key: record.get(key) for key in ("staging_s", "missing_steps", "checkpoint_s", "unended_checkpoint")}
     return given | {key: record[key] for key in clocks} | scaled
 
 
