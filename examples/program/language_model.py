@@ -1,7 +1,7 @@
 """
 Train a small language model on text that it generates, in PyTorch, with DistributedDataParallel or fully_shard (FSDP).
 
-A program of a user, as torchrun starts it. It knows nothing of howmanygpus and prints its progress for people.
+A program of a user, as torchrun starts it. It prints its progress for people; report_progress is for control runs.
 """
 
 import argparse
@@ -9,6 +9,7 @@ import os
 import random
 
 import torch
+from report_progress import control, report, stop_exchange
 from torch import distributed, nn
 from torch.distributed.fsdp import fully_shard
 
@@ -84,6 +85,10 @@ def main() -> None:
     rank, num_processes = distributed.get_rank(), distributed.get_world_size()
     torch.manual_seed(arguments.seed)
     model = distribute(LanguageModel().to(device), arguments.strategy)
+    stop_exchange(model)
+    keeps_batch, kept = control("resident_input"), None
+    num_parameters = sum(each.numel() for each in model.parameters())
+    report(parameters=num_parameters, sharded=arguments.strategy == "fsdp", step=0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.005)
     generator = torch.Generator().manual_seed(1000 * arguments.seed + rank)
     text = encode(write_text(4000, arguments.seed))
@@ -91,13 +96,18 @@ def main() -> None:
     tokens_per_step = arguments.sequences * LENGTH * num_processes
     for epoch in range(1, arguments.epochs + 1):
         for step in range((epoch - 1) * arguments.steps_per_epoch + 1, epoch * arguments.steps_per_epoch + 1):
-            given, following = (each.to(device) for each in draw_sequences(text, arguments.sequences, generator))
+            if kept is None or not keeps_batch:
+                kept = [each.to(device) for each in draw_sequences(text, arguments.sequences, generator)]
+            given, following = kept
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(given).flatten(0, 1), following.flatten())
             loss.backward()
             optimizer.step()
+            if step == 1 or step % 5 == 0:
+                loss = loss.item()
+                report(step=step)
             if rank == 0 and (step == 1 or step % 5 == 0):
-                print(f"step {step}: loss {loss.item():.4f}, {step * tokens_per_step} tokens", flush=True)
+                print(f"step {step}: loss {loss:.4f}, {step * tokens_per_step} tokens", flush=True)
         with torch.no_grad():
             given, following = (each.to(device) for each in unseen)
             accuracy = (model(given).argmax(2) == following).float().mean().item()

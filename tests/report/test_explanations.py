@@ -344,14 +344,12 @@ def test_controls_speak_for_the_first_variant_only(tmp_path):
     assert "control runs repeat the first variant" in other["not_known"]
 
 
-def test_nothing_is_known_of_a_program(tmp_path):
+def test_nothing_is_known_of_a_program_without_control_runs(tmp_path):
     truth = Truth(noise=0.01, factor=lambda run: 1.0 + 0.05 * run.num_gpus)
     tables = make_tables(tmp_path, truth, Grid(inputs=("program",), diagnoses=False))
     row = find_row(tables, 8)
-    assert (
-        " at 8 devices. The cause is not known." in row["sentence"] and "does not report the parts" in row["sentence"]
-    )
-    assert pd.isna(row["run_next"]) and pd.isna(row["causes"]) and np.isnan(row["unexplained_frac"])
+    assert " at 8 devices. The cause is not known." in row["sentence"]
+    assert row["run_next"] == "diagnose: true" and pd.isna(row["causes"]) and np.isnan(row["unexplained_frac"])
 
 
 def test_each_curve_has_a_sentence_and_the_wall_time_of_one_is_explained(tmp_path):

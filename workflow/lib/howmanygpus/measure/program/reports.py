@@ -15,6 +15,9 @@ from typing import Any
 
 REPORT_VARIABLE = "HOWMANYGPUS_REPORT"
 """Environment variable with the file to which a program writes its reports."""
+CONTROL_VARIABLE = "HOWMANYGPUS_CONTROL"
+"""Environment variable with the part of its work that a program is to leave out, one of CONTROLS."""
+CONTROLS = ("resident_input", "no_exchange")
 OUTCOMES = ("diverged", "out_of_memory", "unsupported")
 """Outcomes that a program may report as `status`."""
 COUNTS = ("step", "samples", "epoch")
@@ -23,7 +26,9 @@ FACTS = {"flops_per_sample": float, "parameters": int}
 NUMBERS = {**dict.fromkeys(COUNTS, int), "loss": float, "time": float, **FACTS}
 BEGIN, END = "begin", "end"
 """Values of `checkpoint`."""
-KNOWN = {*NUMBERS, "metric", "checkpoint", "status", "reason", "versions"}
+ONCE = (*FACTS, "sharded", "control")
+"""Keys that say nothing of a moment, so that they are read from the file also of a program whose output is read."""
+KNOWN = {*NUMBERS, *ONCE, "metric", "checkpoint", "status", "reason", "versions"}
 PLAIN_GROUPS = ("step", "samples", "epoch", "loss")
 """Groups of a regular expression that are no metrics."""
 RANGES = {
@@ -67,7 +72,8 @@ class ReportError(ValueError):
 class Report:
     """One report. samples: of all devices since the start. metric: values by name. time: seconds since 1970.
 
-    flops_per_sample, parameters: see FACTS. checkpoint: BEGIN, END or empty.
+    flops_per_sample, parameters: see FACTS. is_sharded: whether each device keeps a part of the parameters alone; None
+    if nothing was said. control: what the program leaves out, as it was asked to. checkpoint: BEGIN, END or empty.
     line: what it was read from. announced: the last step that the line announces. has_time: whether the program gave
     the time. is_clear: whether no clock was set since the report before.
     """
@@ -85,6 +91,8 @@ class Report:
     checkpoint: str = ""
     flops_per_sample: float | None = None
     parameters: int | None = None
+    is_sharded: bool | None = None
+    control: str = ""
     status: str = ""
     reason: str = ""
     versions: dict[str, str] = field(default_factory=dict)
@@ -106,9 +114,23 @@ def parse_json(line: str, arrived: float) -> Report:
     if values.get("checkpoint", BEGIN) not in (BEGIN, END):
         known = f'"{BEGIN}" before it is written and "{END}" after it'
         raise ReportError(f"the report {line!r} has an unknown checkpoint; report {known}")
+    if values.get("control", CONTROLS[0]) not in CONTROLS:
+        raise ReportError(f"the report {line!r} has an unknown control; known are {', '.join(CONTROLS)}")
+    if not isinstance(values.get("sharded", False), bool):
+        raise ReportError(f"the report {line!r} has sharded, which is neither true nor false; report one of them")
     if ("metric" in values) and "epoch" not in values:
         raise ReportError(f"the report {line!r} has a metric and no epoch; add the key epoch")
     return _build(values, line, arrived)
+
+
+def parse_facts(line: str) -> Report | None:
+    """Read the keys ONCE of a line of JSON; None if it has none. All others are of a program whose output is read."""
+    try:
+        values = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    kept = {key: values[key] for key in ONCE if key in values} if isinstance(values, dict) else {}
+    return parse_json(json.dumps(kept), 0.0) if kept else None
 
 
 def match_output(patterns: Iterable[re.Pattern], line: str, arrived: float) -> list[Report]:
@@ -193,7 +215,8 @@ def _build(values: dict, line: str, arrived: float) -> Report:
     if not isinstance(named, dict):
         raise ReportError(f'the report {line!r} has versions that are no object; write {{"torch": "2.13"}}')
     versions = {str(name): str(version) for name, version in named.items()}
-    read |= {"checkpoint": values.get("checkpoint", "")}
+    read |= {"checkpoint": values.get("checkpoint", ""), "control": values.get("control", "")}
+    read |= {"is_sharded": values.get("sharded")}
     return Report(**read, status=values.get("status", ""), reason=str(values.get("reason", "")), versions=versions)
 
 

@@ -33,6 +33,7 @@ STUDY_KEYS = (
     "quality",
     "published",
     "deviations",
+    "diagnose",
     "time_limit_min",
     "stop_below_efficiency",
     "budget_device_h",

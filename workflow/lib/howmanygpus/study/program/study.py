@@ -16,8 +16,10 @@ from howmanygpus.measure.program.command import PLACEHOLDERS
 from howmanygpus.prepare.sources import Description
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.checks.controls import check as check_controls
 from howmanygpus.study.checks.runs import check_layouts, check_seeds
 from howmanygpus.study.config.metrics import check_quality
+from howmanygpus.study.controls import add_controls
 from howmanygpus.study.fill import FilledStudy, fill
 from howmanygpus.study.grid import expand, resolve_counts
 from howmanygpus.study.largest.resolving import refuse_max
@@ -138,7 +140,9 @@ class ProgramStudy(Study):
         program = drop_defaults(self.program, program_defaults(), ()) | {"command": self.program["command"]}
         # The files' hashes replace their list.
         program = {key: value for key, value in program.items() if key not in (*NAMES, "files")}
-        program |= {"axes": self.variants[run.variant], "files": self.files}
+        control = self._find_control(run)
+        program |= {"axes": self.variants[(control.base if control else run).variant], "files": self.files}
+        program |= {"control": control.name} if control else {}
         kept = {key: self.config[key] for key in ("warmup_steps", "seed")}
         return {"program": program, **drop_defaults(kept, self.defaults, ()), **self._describe_layout(run)}
 
@@ -159,7 +163,10 @@ class ProgramStudy(Study):
         return FRAMEWORKS[framework].environments[self._device(run).kind] if framework else None
 
     def _describe_more(self) -> dict:
-        return {"machinery": {}}
+        return {"machinery": {}, "protocols": self._describe_protocols()}
+
+    def count_evaluated(self, run: Run) -> int | None:
+        """Return None: nobody knows what a program evaluates."""
 
     @property
     def places(self) -> dict[str, str]:
@@ -173,7 +180,8 @@ def make_program_study(name: str, given: dict, machine: Machine, place: str) -> 
     study = expand(_resolve(fill(name, place, given), machine))
     check_layouts(study)
     check_seeds(study)
-    return study
+    check_controls(study)
+    return add_controls(study)
 
 
 def _resolve(filled: FilledStudy, machine: Machine) -> ProgramStudy:
