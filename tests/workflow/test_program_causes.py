@@ -33,20 +33,30 @@ def wait_for_all():
         peer.sendall(b"x")
     for peer in peers:
         peer.recv(1)
+    global due
+    due = max(due, time.monotonic() - 0.01)
 
 
+def take(seconds):
+    """Take so long, also if this process got no core at the end of what it did before."""
+    global due
+    due += seconds
+    time.sleep(max(0.0, due - time.monotonic()))
+
+
+due = time.monotonic()
 report(step=0, parameters=1000)
-for step in range(1, 101):
-    if not keeps_batch:
-        time.sleep(MORE_S if count > 1 and slow == "input" else 0.001)
-    time.sleep(STEP_S + MORE_S * (slow == "rank" and rank == 1))
+for step in range(1, 51):
+    if not keeps_batch and count > 1 and slow == "input":
+        take(MORE_S)
+    take(STEP_S + MORE_S * (slow == "rank" and rank == 1))
     if peers:
         wait_for_all()
-        time.sleep(MORE_S * (slow == "exchange"))
-    if step % 10 == 0:
+        take(MORE_S * (slow == "exchange"))
+    if step % 4 == 0:
         report(step=step)
 """
-STEP_S, MORE_S = 0.03, 0.015
+STEP_S, MORE_S = 0.1, 0.05
 SHARE = MORE_S / (STEP_S + MORE_S)
 CASES = {"input": "input", "exchange": "exchange", "rank": "imbalance"}
 """What each program is slowed by, and the cause that is to be named."""
@@ -63,7 +73,7 @@ def project(tmp_path_factory):
         **{
             name: {
                 "program": {"command": f"python3 train.py {name} {{rendezvous}}", **files},
-                **{"num_gpus": [1, 2], "warmup_steps": 10, "diagnose": True},
+                **{"num_gpus": [1, 2], "warmup_steps": 6, "diagnose": True},
             }
             for name in CASES
         }
@@ -80,7 +90,7 @@ def read_row(project, name: str) -> dict:
 @pytest.mark.parametrize("name", CASES)
 def test_the_cause_is_named_with_its_share(project, name):
     row = read_row(project, name)
-    assert row["causes"] == CASES[name], row["sentence"]
+    assert row["causes"].split(", ")[0] == CASES[name], row["sentence"]
     assert float(row["loss_frac"]) == pytest.approx(SHARE, abs=0.03), row["sentence"]
     assert float(row[f"{CASES[name]}_frac"]) == pytest.approx(SHARE, abs=0.03), row["sentence"]
     assert abs(float(row["unexplained_frac"])) < 0.03 and not row["run_next"]

@@ -37,7 +37,7 @@ from howmanygpus.measure.program.ranks import time_processes
 from howmanygpus.measure.program.reports import CONTROL_VARIABLE, LINE_END, REPORT_VARIABLE, TERMINAL
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.measure.program.watching import POLL_S, REPORTS, Watcher
-from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.measure.records import ENDED_WELL, AttemptFolder
 
 GRACE_S = 10.0
 
@@ -160,7 +160,7 @@ def describe_outcome(spec: ProgramSpec, watcher: Watcher, ended_at: float) -> di
     status, reason = progress.status or "completed", progress.reason
     if status == "completed" and (ignored := progress.explain_ignored_control()):
         status, reason = "unsupported", ignored
-    if status == "completed" and (missing := progress.missing_steps):
+    if status == "completed" and "stop_after" not in spec.program and (missing := progress.missing_steps):
         reason = f"it ended after step {progress.steps} of {progress.steps + missing} that its output announced"
     outcome = {"status": status, "reason": reason, **code}
     if status in ("out_of_memory", "unsupported"):
@@ -180,7 +180,7 @@ def explain_missing_outcome(watcher: Watcher) -> str:
     if watcher.error:
         return watcher.error
     silence = watcher.explain_silence()
-    return silence and f"the program ended well and {silence}"
+    return silence and f"{ENDED_WELL}{silence}"
 
 
 def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:

@@ -1,6 +1,7 @@
 """Reads what the first process of a program reports while it runs, from its output or from a file."""
 
 import json
+import math
 import re
 import threading
 import time
@@ -32,7 +33,8 @@ class Watcher:
     """Follows a program from its start to its end. Of one whose output is read, the file has only facts.
 
     `ended` is set once the program has reported an outcome, or something that cannot be understood, which is then in
-    `error`, or once a control run has measured its rate. others: measures other work while windows are measured; None
+    `error`, or once a control run has measured its rate, or
+    the try of a batch size its steps. others: measures other work while windows are measured; None
     if the run has more than one node.
     """
 
@@ -47,6 +49,7 @@ class Watcher:
         self._epoch, self._timeline = time.time() - time.monotonic(), Timeline(started_at)
         control = spec.program.get("control", "")
         self.progress = Progress(spec.warmup_steps, spec.global_batch_size, started_at, self._write, control)
+        self._last_step = spec.program.get("stop_after", math.inf)
         self.ended, self.error, self.num_reports = threading.Event(), "", 0
         self._others, self._measures = others, False
         self._stop, self._is_cut = threading.Event(), False
@@ -155,7 +158,7 @@ class Watcher:
             self.progress.add(report)
         except ReportError as error:
             raise ReportError(f"{error}; the report is {report.line!r}") from None
-        if self.progress.status or self.progress.is_enough:
+        if self.progress.status or self.progress.is_enough or self.progress.steps >= self._last_step:
             self.ended.set()
         elif self._others and not self._measures and self.progress.is_past_warmup:
             self._measures = True
