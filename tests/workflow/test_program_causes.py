@@ -38,7 +38,7 @@ def wait_for_all():
 
 
 def take(seconds):
-    """Take so long, also if this process got no core at the end of what it did before."""
+    # What a step before took too long, because the process got no core, is made up for.
     global due
     due += seconds
     time.sleep(max(0.0, due - time.monotonic()))

@@ -83,7 +83,7 @@ def choose_size(found: dict | None, bound: int, config: dict, step: int = 1, wha
         size = max(min(1, largest), min(largest, round_down(largest * part // whole, step)))
     number = fit_to_counts(size, config)
     if not largest and limit in (MEMORY, HOST_MEMORY, DATA_SET):
-        reason = f"not even {'one fits' if step == 1 else f'{step} fit'}: {reason}"
+        reason = f"not even {'one image fits' if what == 'images' else f'{step} {what} fit'}: {reason}"
     elif largest and not number:
         reason = f"the {size} {what} that fit make no global batch that every device count divides"
     return Size(number, largest, limit, reason)
