@@ -6,9 +6,9 @@ import pytest
 from helpers.answers import complete, find_doubt, make_runs
 from howmanygpus.report.answer.texts import render_answer
 from howmanygpus.report.columns import IDENTITY
-from howmanygpus.report.tables.helpers.measured_samples import ACTIVITY
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.report.tables.utilisation import COLUMNS
+from howmanygpus.report.telemetry import ACTIVITY
 
 GPU = "NVIDIA H200"
 

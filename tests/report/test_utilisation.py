@@ -12,11 +12,10 @@ from helpers.stored_runs import plan_of
 from howmanygpus.measure.host.samples import COLUMNS, WORDS
 from howmanygpus.report.tables import timelines
 from howmanygpus.report.tables.helpers import summaries
-from howmanygpus.report.tables.helpers.measured_samples import ACTIVITY
 from howmanygpus.report.tables.helpers.multiply_adds import count_multiply_adds
 from howmanygpus.report.tables.helpers.peak_rates import find_peak
 from howmanygpus.report.tables.utilisation import tabulate
-from howmanygpus.report.telemetry import read_telemetry
+from howmanygpus.report.telemetry import ACTIVITY, read_telemetry
 
 A100 = "NVIDIA A100-SXM4-40GB"
 WINDOWS = [(100.0, 2.0), (110.0, 3.0)]

@@ -9,6 +9,8 @@ from howmanygpus.measure.host.samples import COLUMNS, WORDS
 
 HOST = "host"
 """Device of the rows about a whole node."""
+ACTIVITY = ("sm_active_frac", "tensor_active_frac", "dram_bandwidth_frac")
+"""Columns of what the units of a GPU did."""
 TEXTS = ("device", "throttle_reasons", "cores_frac")
 """Columns with words or with several numbers, separated by spaces."""
 

@@ -26,7 +26,7 @@ from howmanygpus.settings import BY_FRAMEWORK
 from howmanygpus.study.config.learning import resolve_optimizer
 from howmanygpus.study.loaders import SHARED
 from howmanygpus.study.runs import Run
-from howmanygpus.study.study import Control, Study
+from howmanygpus.study.study import AnyStudy, Control, Study
 
 PREFIX = "control_"
 RESIDENT_INPUT, NO_EXCHANGE, NO_EVALUATION = "resident_input", "no_exchange", "no_evaluation"
@@ -35,7 +35,7 @@ WINDOWS = 5
 """Measured windows of a control that is shorter than the run that it repeats."""
 
 
-def add_controls(study: Study) -> Study:
+def add_controls(study: AnyStudy) -> AnyStudy:
     """Return a study with its controls behind its own runs, in the order of these."""
     controls = _plan_controls(study)
     named = {run.path: control for run, control in controls.items()}

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.columns import IDENTITY
-from howmanygpus.report.tables.helpers.measured_samples import ACTIVITY
+from howmanygpus.report.telemetry import ACTIVITY
 
 Facts = dict[str, Any]
 NAMED_CHECKPOINTS = 0.1

@@ -36,7 +36,7 @@ import pandas as pd
 from howmanygpus.measure.input.description import DESCRIPTION, read_description
 from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.outcomes import read_outcomes, read_unit
-from howmanygpus.report.tables.helpers.measured_samples import ACTIVITY, MeasuredTime
+from howmanygpus.report.tables.helpers.measured_samples import MeasuredTime
 from howmanygpus.report.tables.helpers.multiply_adds import (
     FLOPS,
     TRAINING_FACTOR,
@@ -45,7 +45,7 @@ from howmanygpus.report.tables.helpers.multiply_adds import (
 )
 from howmanygpus.report.tables.helpers.peak_rates import find_peak
 from howmanygpus.report.tables.helpers.summaries import summarize_samples
-from howmanygpus.report.telemetry import explain_missing, find_problem
+from howmanygpus.report.telemetry import ACTIVITY, explain_missing, find_problem
 
 READS = ("results",)
 TOKENS = "tokens"

@@ -1,7 +1,6 @@
 """Puts a number in place of `max` in the runs of a study."""
 
 from dataclasses import replace
-from typing import TypeVar
 
 from howmanygpus.config.errors import refuse
 from howmanygpus.measure.largest.bisecting import START
@@ -10,9 +9,7 @@ from howmanygpus.study.largest.largest import Largest, Series, get_series
 from howmanygpus.study.largest.search import MOST_TIMES, Find, ProgramSearch, Search, select_settings
 from howmanygpus.study.largest.sizes import MAX, UNRESOLVED, choose_size, choose_step, compute_data_bound
 from howmanygpus.study.runs import Run
-from howmanygpus.study.study import Study
-
-AnyStudy = TypeVar("AnyStudy", bound=Study)
+from howmanygpus.study.study import AnyStudy, Study
 
 
 def check_max(place: str, config: dict) -> None:

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.telemetry import HOST, is_cpu, is_gpu, lacks
+from howmanygpus.report.telemetry import ACTIVITY, HOST, is_cpu, is_gpu, lacks
 
 HOST_MEANS = {
     "host_utilisation_frac": "utilisation_frac",
     **{f"{what}_gib_per_s": f"{what}_gib_per_s" for what in ("disk_read", "disk_write", "network_rx", "network_tx")},
 }
-ACTIVITY = ("sm_active_frac", "tensor_active_frac", "dram_bandwidth_frac")
-"""Columns of what the units of a GPU did."""
 USED = (
     *("time_s", "node", "device", "memory_gib", "power_w", "energy_j", "temperature_c", "sm_clock_mhz"),
     *("throttle_reasons", *ACTIVITY, *HOST_MEANS.values()),
