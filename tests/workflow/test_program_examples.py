@@ -1,5 +1,6 @@
 """The programs in examples/program/ run as a newcomer runs them."""
 
+import csv
 import json
 import shutil
 
@@ -22,7 +23,7 @@ def project(tmp_path_factory, environment_record):
 
 @pytest.fixture(scope="module")
 def rows(project):
-    """Return the rows of the table of runs by study, variant and number of devices."""
+    """Return the rows of the table of runs by study, variant and number of devices, also of control runs."""
     found = {(row["study"], row["variant"], int(row["num_gpus"])): row for row in project.read_rows()}
     for row in found.values():
         row["record"] = json.loads(project.read(f"{row['run_dir']}/run.json"))
@@ -31,10 +32,24 @@ def rows(project):
 
 def test_every_example_completes_and_learns(rows):
     config = yaml.safe_load((ROOT / "examples/program/config.yaml").read_text())
-    assert {study for study, _, _ in rows} == set(config["studies"]) and len(rows) == 10
+    trained = {where: row for where, row in rows.items() if not row["control"]}
+    assert {study for study, _, _ in trained} == set(config["studies"]) and len(trained) == 10
     for where, row in rows.items():
         assert row["status"] == "completed" and float(row["images_per_s"]) > 0, where
-        assert float(row["quality_last"]) > 0.5, where
+        assert where not in trained or float(row["quality_last"]) > 0.5, where
+
+
+def test_the_pytorch_script_honours_control_runs(rows, project):
+    controls = {where: row for where, row in rows.items() if row["control"]}
+    assert {(variant, count) for _, variant, count in controls} == {
+        *(("control_resident_input", count) for count in (1, 2)),
+        ("control_no_exchange", 2),
+    }
+    alone = rows["own_pytorch", "control_no_exchange", 2]["record"]
+    assert [process["rank"] for process in alone["processes"] if process.get("measured_s")] == [0, 1]
+    assert alone["reported"]["parameters"] == 8 * 10 + (36 * 8 + 1) * 10
+    ceilings = csv.DictReader(project.read("results/tables/own_pytorch/ceilings.tsv").splitlines(), delimiter="\t")
+    assert all(float(row["allreduce_s"]) > 0 for row in ceilings if row["num_gpus"] == "2")
 
 
 def test_the_pytorch_script_trains_on_every_device(rows):
