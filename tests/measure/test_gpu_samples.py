@@ -199,7 +199,7 @@ def test_counters_are_not_read_before_the_gpu_refreshes_them(monkeypatch, clock)
         ({"refusals": {"nvmlGpmQueryDeviceSupport": pynvml.NVML_ERROR_FUNCTION_NOT_FOUND}}, "Function"),
         ({"refusals": {"nvmlGpmSampleGet": NO_PERMISSION}}, "Insufficient Permissions"),
         ({"refusals": {"nvmlGpmMetricsGet": NOT_SUPPORTED}}, "Not Supported"),
-        ({"parts": ("MIG-a",)}, "whole GPUs"),
+        ({"parts": ("MIG-a",)}, "part of a GPU"),
     ],
     ids=["before Hopper", "old driver", "permission", "no metrics", "part"],
 )

@@ -383,6 +383,16 @@ def test_the_ceiling_of_a_program_needs_the_number_of_its_parameters(tmp_path, s
     assert row["exchange_images_per_s"] == pytest.approx(8 * 32 / 0.042) if sizes else np.isnan(row["allreduce_s"])
 
 
+def test_variants_of_a_program_may_have_other_parameters_than_the_first(tmp_path):
+    sizes = [{"size_mib": 4.0, "seconds": [0.01], "median_s": 0.01}]
+    record = {"device": "cpu", "num_gpus": 8, "num_nodes": 1, "weights": "of_program_s", "sizes": sizes}
+    for given, expected in (("program", np.nan), ("arrays", 0.01)):
+        grid = Grid(inputs=(given,), variants=("small", "large"), repeats=1)
+        tables = make_tables(tmp_path / given, Truth(), grid, (record,))
+        found = [find_row(tables, 8, "ceilings", variant=name)["allreduce_s"] for name in ("small", "large")]
+        assert found == pytest.approx([0.01, expected], nan_ok=True)
+
+
 def test_each_curve_has_a_sentence_and_the_wall_time_of_one_is_explained(tmp_path):
     frameworks = tuple(f"framework{number}" for number in range(3))
     grid = Grid(counts=(1, 2), frameworks=frameworks, repeats=1, diagnoses=False)

@@ -126,7 +126,7 @@ ACTIVITY = {
 tensor operation, and bandwidth of the memory over its theoretical maximum."""
 REFRESH_S = 0.1
 """Shortest time between two GPM samples that are compared: the GPU refreshes its counters that often (nvml.h)."""
-OF_PART = "NVML is asked for it for whole GPUs only"
+OF_PART = "not asked for of a part of a GPU (MIG)"
 
 
 class Activity:

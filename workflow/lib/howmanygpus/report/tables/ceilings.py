@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.columns import LINE, POINT
+from howmanygpus.report.rows import is_program
 from howmanygpus.report.tables.helpers.controls import (
     NO_EXCHANGE,
     Repeats,
@@ -76,7 +77,10 @@ def tabulate(
     for _, line in scaling.groupby([*LINE, "placement"], sort=False):
         base = find_base(line, scaling)
         if base is not None and np.isfinite(base["images_per_s_median"]):
-            rows += bound_line(line, base, repeats, gradients, kinds.get(base["device"], "cpu") != "cpu")
+            # Other variants of a program may have other parameters, and no control runs that report them.
+            is_measured = base["variant"] == repeats.first_variant or not is_program(line)
+            own = gradients if is_measured else Gradients({}, {}, is_size_known=True)
+            rows += bound_line(line, base, repeats, own, kinds.get(base["device"], "cpu") != "cpu")
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
