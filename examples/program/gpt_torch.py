@@ -11,7 +11,7 @@ import math
 import os
 
 import torch
-from report_progress import report
+from report_progress import control, report, stop_exchange
 from sentences import ALPHABET, SIZES, encode, is_reported, write_text
 from torch import distributed, nn
 from torch.distributed.fsdp import fully_shard
@@ -101,16 +101,21 @@ def main() -> None:
     rank, num_processes = distributed.get_rank(), distributed.get_world_size()
     torch.manual_seed(arguments.seed)
     model = GPT(layers, width, heads, length).to(device)
+    num_parameters = sum(each.numel() for each in model.parameters())
     model, optimizer = distribute(model, arguments.strategy, arguments.learning_rate)
+    stop_exchange(model)
+    keeps_batch, drawn = control("resident_input"), None
     generator = torch.Generator().manual_seed(1000 * arguments.seed + rank)
     text = torch.tensor(encode(write_text(4000, arguments.seed)))
     other_text = torch.tensor(encode(write_text(400, seed=0)))
     unseen = draw_sequences(other_text, 32, length, torch.Generator().manual_seed(0)).to(device)
-    report(step=0, versions={"torch": torch.__version__})
+    about = {"parameters": num_parameters, "sharded": arguments.strategy == "fsdp2"}
+    report(step=0, versions={"torch": torch.__version__}, **about)
     step = 0
     for epoch in range(1, arguments.epochs + 1):
         for step in range((epoch - 1) * arguments.steps_per_epoch + 1, epoch * arguments.steps_per_epoch + 1):
-            drawn = draw_sequences(text, arguments.tokens // length, length, generator).to(device)
+            if drawn is None or not keeps_batch:
+                drawn = draw_sequences(text, arguments.tokens // length, length, generator).to(device)
             optimizer.zero_grad()
             loss = compute_loss(model, drawn)
             loss.backward()

@@ -2,7 +2,12 @@
 A callback of Keras that reports to howmanygpus. Copy it beside report_progress.py.
 
     model.fit(..., callbacks=[ReportProgress(accuracy="val_accuracy")])    # our name of the metric = that of Keras
+
+For control runs with resident input (`diagnose: true`), fit `dataset.take(1).cache().repeat()` with steps_per_epoch if
+report_progress.control("resident_input") is true. Keras cannot leave the exchange of its strategies out.
 """
+
+import math
 
 import keras
 from report_progress import report
@@ -16,7 +21,8 @@ class ReportProgress(keras.callbacks.Callback):
         self.every, self.metrics, self.step, self.last = every, metrics, 0, 0
 
     def on_train_begin(self, logs=None):
-        report(step=0, versions={"keras": keras.__version__})
+        parameters = sum(math.prod(each.shape) for each in self.model.trainable_weights)
+        report(step=0, versions={"keras": keras.__version__}, **({"parameters": parameters} if parameters else {}))
 
     def on_train_batch_end(self, batch, logs=None):
         self.step += 1

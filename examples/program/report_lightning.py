@@ -2,11 +2,14 @@
 A callback of Lightning that reports to howmanygpus. Copy it beside report_progress.py.
 
     Trainer(callbacks=[ReportProgress(accuracy="val_acc")])    # our name of the metric = the name that you log
+
+In a run without exchange (`diagnose: true`), the callback stops that of DDP and FSDP. For one with resident input, give
+fit() the loader as report_progress.resident(loader).
 """
 
 import torch
 from lightning.pytorch import Callback
-from report_progress import report
+from report_progress import report, stop_exchange
 
 
 class ReportProgress(Callback):
@@ -16,8 +19,9 @@ class ReportProgress(Callback):
         self.every, self.metrics, self.last = every, metrics, 0
 
     def on_train_start(self, trainer, module):
-        if trainer.is_global_zero:
-            report(step=0, versions={"torch": torch.__version__})
+        stop_exchange(trainer.strategy.model)
+        parameters = sum(each.numel() for each in module.parameters() if each.requires_grad)
+        report(trainer.global_rank, step=0, versions={"torch": torch.__version__}, parameters=parameters)
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_index):
         if trainer.global_step % self.every == 0:
@@ -30,8 +34,8 @@ class ReportProgress(Callback):
     def on_validation_end(self, trainer, module):
         logged = trainer.callback_metrics
         found = {ours: float(logged[theirs]) for ours, theirs in self.metrics.items() if theirs in logged}
-        if found and trainer.is_global_zero and not trainer.sanity_checking:
-            report(epoch=trainer.current_epoch + 1, step=self.last, metric=found)
+        if found and not trainer.sanity_checking:
+            report(trainer.global_rank, epoch=trainer.current_epoch + 1, step=self.last, metric=found)
 
     def _report_step(self, trainer):
         if trainer.global_step <= self.last:
@@ -39,5 +43,4 @@ class ReportProgress(Callback):
         self.last = trainer.global_step
         if torch.cuda.is_available():
             torch.cuda.synchronize()
-        if trainer.is_global_zero:
-            report(step=self.last)
+        report(trainer.global_rank, step=self.last)

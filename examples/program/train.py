@@ -9,7 +9,7 @@ import os
 import random
 
 import torch
-from report_progress import report
+from report_progress import control, report, stop_exchange
 from torch import distributed, nn
 
 WIDTHS = {"small": 8, "large": 32}
@@ -47,15 +47,20 @@ def main() -> None:
     if world_size > 1:
         distributed.init_process_group("nccl" if on_gpu else "gloo")
         network = nn.parallel.DistributedDataParallel(network)
+        stop_exchange(network)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
     generator = torch.Generator().manual_seed(1000 * arguments.seed + rank)
     test_images, test_labels = make_images(500, torch.Generator().manual_seed(0))
+    keeps_batch, kept = control("resident_input"), None
+    report(parameters=sum(each.numel() for each in network.parameters()))
     report(step=0, versions={"torch": torch.__version__})
     for epoch in range(1, arguments.epochs + 1):
         for step in range((epoch - 1) * arguments.steps_per_epoch + 1, epoch * arguments.steps_per_epoch + 1):
-            images, labels = make_images(arguments.batch, generator)
+            if kept is None or not keeps_batch:
+                kept = [each.to(device) for each in make_images(arguments.batch, generator)]
+            images, labels = kept
             optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(network(images.to(device)), labels.to(device))
+            loss = nn.functional.cross_entropy(network(images), labels)
             loss.backward()
             optimizer.step()
             if step == 1 or step % 5 == 0:

@@ -1,10 +1,12 @@
-/* NVIDIA's management library with two GPUs that only it knows, for machines without a driver. All else that a program
-asks for is missing, as in an old driver. Structures and numbers are those of nvml.h. */
+/* NVIDIA's management library with two GPUs that only it knows, for machines without a driver. They have the counters of
+a Hopper GPU. All else that a program asks for is missing, as in an old driver. Structures and numbers are those of
+nvml.h. */
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { OK = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6 };
+enum { OK = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, ARGUMENT_VERSION_MISMATCH = 25 };
 
 typedef struct { const char *uuid; unsigned bus; } Gpu;
 typedef struct { unsigned long long total, free, used; } Memory;
@@ -55,5 +57,48 @@ int nvmlDeviceGetPciInfo_v3(Gpu *gpu, Pci *pci) {
 
 int nvmlDeviceGetCpuAffinity(Gpu *gpu, unsigned num_words, unsigned long *words) {
     for (unsigned i = 0; i < num_words; i++) words[i] = ~0ul;
+    return OK;
+}
+
+typedef struct { unsigned version, is_supported; } GpmSupport;
+typedef struct { Gpu *gpu; unsigned number; } GpmSample;
+typedef struct {
+    unsigned id;
+    int result;
+    double value;
+    struct { char *short_name, *long_name, *unit; } info;
+} GpmMetric;
+typedef struct { unsigned version, num_metrics; GpmSample *first, *second; GpmMetric metrics[]; } GpmMetrics;
+
+static unsigned num_samples = 0;
+
+int nvmlGpmQueryDeviceSupport(Gpu *gpu, GpmSupport *support) {
+    if (support->version != 1) return ARGUMENT_VERSION_MISMATCH;
+    support->is_supported = 1;
+    return OK;
+}
+
+int nvmlGpmSampleAlloc(GpmSample **sample) { *sample = calloc(1, sizeof(GpmSample)); return OK; }
+int nvmlGpmSampleFree(GpmSample *sample) { free(sample); return OK; }
+
+int nvmlGpmSampleGet(Gpu *gpu, GpmSample *sample) {
+    sample->gpu = gpu;
+    sample->number = ++num_samples;
+    return OK;
+}
+
+int nvmlGpmMetricsGet(GpmMetrics *asked) {
+    if (asked->version != 1) return ARGUMENT_VERSION_MISMATCH;
+    if (asked->first->gpu != asked->second->gpu || asked->first->number >= asked->second->number) return INVALID_ARGUMENT;
+    for (unsigned i = 0; i < asked->num_metrics; i++) {
+        GpmMetric *metric = &asked->metrics[i];
+        metric->result = OK;
+        switch (metric->id) {
+            case 2: metric->value = 81.5; break;    /* NVML_GPM_METRIC_SM_UTIL */
+            case 5: metric->value = 32.0; break;    /* NVML_GPM_METRIC_ANY_TENSOR_UTIL */
+            case 10: metric->value = 44.25; break;  /* NVML_GPM_METRIC_DRAM_BW_UTIL */
+            default: metric->result = NOT_SUPPORTED;
+        }
+    }
     return OK;
 }

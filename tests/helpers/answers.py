@@ -9,6 +9,7 @@ from helpers.stored_runs import FIXED
 from howmanygpus.report.answer.details import describe
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.answer.texts import render_answer
+from howmanygpus.report.answer.use import list_uses
 from howmanygpus.report.columns import IDENTITY
 from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
@@ -21,6 +22,7 @@ from howmanygpus.report.tables.protocols import COLUMNS as PROTOCOLS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.tables.utilisation import COLUMNS as UTILISATION
 
 DIGITS = {"study": "s", "dataset": "digits", "input": "arrays", "num_train": 1437, "num_test": 360}
 DIGITS |= {"height": 8, "width": 8, "channels": 1, "num_classes": 10, "quality_of_guess": 0.1}
@@ -60,7 +62,7 @@ def make_runs(*rows):
     return pd.DataFrame(runs, columns=list(RUNS)), pd.DataFrame(evaluations, columns=list(EVALUATIONS))
 
 
-def complete(runs, times, datasets=None, scaling=None, jobs=(), **tables):
+def complete(runs, times, datasets=None, scaling=None, jobs=(), utilisation=None, **tables):
     """Return the facts of a study as answer.json has them. Tables that are not given are empty."""
     batches = compute_batch_sizes(runs, times, pd.DataFrame(columns=list(NOISE)))
     given = {"batch_sizes": batches, "protocols": NO_PROTOCOLS, "explanations": pd.DataFrame(columns=EXPLANATIONS)}
@@ -69,6 +71,8 @@ def complete(runs, times, datasets=None, scaling=None, jobs=(), **tables):
     scaling = compute_scaling(runs, {"weak": [8]}, {}) if scaling is None else scaling
     facts = decide(runs, times, Question(), given["explanations"])
     facts["details"] = describe(runs, scaling, data, **given)
+    used = pd.DataFrame(columns=list(UTILISATION)) if utilisation is None else utilisation
+    facts["details"]["uses"] = list_uses(facts["decisions"], runs, used)
     return json.loads(json.dumps(facts, allow_nan=False))
 
 

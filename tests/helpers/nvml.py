@@ -1,5 +1,6 @@
 """A stand-in for NVIDIA's management library on machines without a GPU."""
 
+from ctypes import c_void_p, cast, create_string_buffer
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -7,6 +8,12 @@ import pynvml
 
 PCIE_RX, PCIE_TX = pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES
 NVLINK_RX, NVLINK_TX = pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX
+
+HOPPER = {
+    **{pynvml.NVML_GPM_METRIC_SM_UTIL: 81.5, pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL: 32.0},
+    **{pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL: 44.25},
+}
+"""Percentages of GPM metrics."""
 
 
 @dataclass
@@ -34,6 +41,11 @@ class FakeGpu:
     )
     narrow: tuple[int, ...] = ()
     throttled: int = 0
+    activity: dict[int, float] | None = field(default_factory=lambda: dict(HOPPER))
+    """Percentages that GPM metrics have; None if the GPU does not support them."""
+    lacking: dict[int, int] = field(default_factory=dict)
+    """Error of each GPM metric that is not given."""
+    num_gpm_samples: int = 0
 
 
 class FakeNvml:
@@ -41,6 +53,8 @@ class FakeNvml:
 
     def __init__(self, gpus: list[FakeGpu]):
         self._gpus, self._ready = gpus, False
+        self._buffers: list = []
+        self._sampled: dict[int, tuple[FakeGpu, int]] = {}
 
     def install(self, monkeypatch) -> None:
         for name in (name for name in vars(FakeNvml) if name.startswith("nvml")):
@@ -172,6 +186,35 @@ class FakeNvml:
     def nvmlDeviceGetPcieThroughput(self, handle, counter):
         self._ask("nvmlDeviceGetPcieThroughput", handle)
         return {pynvml.NVML_PCIE_UTIL_RX_BYTES: 4_000_000, pynvml.NVML_PCIE_UTIL_TX_BYTES: 2_000_000}[counter]
+
+    def nvmlGpmQueryDeviceSupport(self, handle):
+        return SimpleNamespace(
+            isSupportedDevice=int(self._ask("nvmlGpmQueryDeviceSupport", handle).activity is not None)
+        )
+
+    def nvmlGpmSampleAlloc(self):
+        """Return a buffer as the pointer that NVML hands out, of which nobody knows the content."""
+        self._buffers.append(create_string_buffer(1))
+        return cast(self._buffers[-1], pynvml.c_nvmlGpmSample_t)
+
+    def nvmlGpmSampleGet(self, handle, sample):
+        gpu = self._ask("nvmlGpmSampleGet", handle)
+        gpu.num_gpm_samples += 1
+        self._sampled[cast(sample, c_void_p).value] = gpu, gpu.num_gpm_samples
+        return sample
+
+    def nvmlGpmMetricsGet(self, asked):
+        """Answer for two samples of one GPU, the older one first; with others NVML answers nonsense."""
+        (gpu, before), (other, after) = (
+            self._sampled[cast(sample, c_void_p).value] for sample in (asked.sample1, asked.sample2)
+        )
+        assert asked.version == 1 and gpu is other and after == before + 1
+        self._refuse(gpu, "nvmlGpmMetricsGet")
+        for position in range(asked.numMetrics):
+            metric = asked.metrics[position]
+            metric.nvmlReturn = gpu.lacking.get(metric.metricId, pynvml.NVML_SUCCESS)
+            metric.value = gpu.activity.get(metric.metricId, 0.0)
+        return asked
 
     def nvmlDeviceGetFieldValues(self, handle, fields):
         gpu = self._ask("nvmlDeviceGetFieldValues", handle)

@@ -1,17 +1,26 @@
 """What NVML gives of a GPU arrives in the right columns; what it does not give is empty, and named with the reason."""
 
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pynvml
 import pytest
 
 from helpers.messages import says
-from helpers.nvml import NVLINK_RX, NVLINK_TX, PCIE_RX, PCIE_TX, FakeGpu, FakeNvml
+from helpers.nvml import HOPPER, NVLINK_RX, NVLINK_TX, PCIE_RX, PCIE_TX, FakeGpu, FakeNvml
+from howmanygpus.clone import LIBRARY
 from howmanygpus.measure.host import gpu_samples
 from howmanygpus.measure.host.counters import Counter
 from howmanygpus.measure.host.gpu_samples import Gpu
 from howmanygpus.measure.host.samples import COLUMNS
+from project import ROOT
 
+FAKES = ROOT / "tests" / "fakes"
 GIB, KIB = 2**30, 2**10
 NOT_SUPPORTED, NO_PERMISSION = pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_NO_PERMISSION
 POWER = pynvml.NVML_FI_DEV_POWER_INSTANT
@@ -50,8 +59,9 @@ def test_all_that_a_gpu_gives_is_sampled(monkeypatch, clock):
         **{"sm_clock_mhz": 1980, "memory_clock_mhz": 2619, "throttle_reasons": "sw_power_cap hw_thermal_slowdown"},
         **{"pcie_rx_gib_per_s": 1.5, "pcie_tx_gib_per_s": 0.5, "nvlink_rx_gib_per_s": 20.0},
         **{"nvlink_tx_gib_per_s": 10.0},
+        **{"sm_active_frac": 0.815, "tensor_active_frac": 0.32, "dram_bandwidth_frac": 0.4425},
     }
-    assert set(gpu.expected["GPU-one"]) == set(COLUMNS[3:15]), "those of a GPU"
+    assert set(gpu.expected["GPU-one"]) == set(COLUMNS[3:18]), "those of a GPU"
 
 
 def test_what_takes_long_is_read_only_when_it_is_asked_for(monkeypatch):
@@ -152,3 +162,84 @@ def test_the_growth_of_a_counter_that_was_reset_is_not_known():
     counter = Counter()
     assert [counter.update(value, time_s) for value, time_s in ((5, 0), (9, 2), (3, 4), (4, 5))] == [None, 2, None, 1]
     assert counter.total == 5
+
+
+TENSOR, DRAM = pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL, pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL
+ACTIVITY = ("sm_active_frac", "tensor_active_frac", "dram_bandwidth_frac")
+
+
+def sample_activity(gpu, clock, *moments_s):
+    """Return the activity at the last of several moments, with the number of samples of the counters."""
+    found = {}
+    for moment_s in moments_s:
+        clock.s = moment_s
+        found = sample(gpu)
+    return tuple(found.get(column) for column in ACTIVITY)
+
+
+def test_activity_is_that_between_two_samples_of_the_counters(monkeypatch, clock):
+    fake, gpu = open_gpu(monkeypatch)
+    assert sample_activity(gpu, clock, 1.0) == (None, None, None), "one sample tells nothing"
+    assert sample_activity(gpu, clock, 2.0) == (0.815, 0.32, 0.4425)
+    assert fake.num_gpm_samples == 2, "one for all columns"
+    assert sample_activity(gpu, clock, 3.0, 4.0, 5.0) == (0.815, 0.32, 0.4425)
+
+
+def test_counters_are_not_read_before_the_gpu_refreshes_them(monkeypatch, clock):
+    fake, gpu = open_gpu(monkeypatch)
+    assert sample_activity(gpu, clock, 1.0, 1.0625, 1.09375) == (None, None, None)
+    assert sample_activity(gpu, clock, 1.125, 1.1875) == (0.815, 0.32, 0.4425)
+    assert fake.num_gpm_samples == 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"activity": None}, "Not Supported"),
+        ({"refusals": {"nvmlGpmQueryDeviceSupport": pynvml.NVML_ERROR_FUNCTION_NOT_FOUND}}, "Function"),
+        ({"refusals": {"nvmlGpmSampleGet": NO_PERMISSION}}, "Insufficient Permissions"),
+        ({"refusals": {"nvmlGpmMetricsGet": NOT_SUPPORTED}}, "Not Supported"),
+        ({"parts": ("MIG-a",)}, "part of a GPU"),
+    ],
+    ids=["before Hopper", "old driver", "permission", "no metrics", "part"],
+)
+def test_activity_that_is_not_given_is_missing_with_its_reason_and_is_no_problem(monkeypatch, clock, facts, reason):
+    fake, gpu = open_gpu(monkeypatch, "MIG-a" if "parts" in facts else "GPU-one", **facts)
+    assert sample_activity(gpu, clock, 1.0, 2.0, 3.0) == (None, None, None)
+    (missing,) = gpu.missing.values()
+    assert all(says(missing[column], reason) for column in ACTIVITY)
+    assert gpu.find_problems() == []
+    asked = fake.num_gpm_samples
+    sample_activity(gpu, clock, 4.0)
+    assert fake.num_gpm_samples == asked, "it is not asked for again"
+
+
+def test_a_single_metric_may_lack(monkeypatch, clock):
+    _, gpu = open_gpu(monkeypatch, activity=HOPPER | {DRAM: math.nan}, lacking={TENSOR: NOT_SUPPORTED})
+    assert sample_activity(gpu, clock, 1.0, 2.0, 3.0) == (0.815, None, None)
+    assert list(gpu.missing["GPU-one"]) == ["tensor_active_frac"]
+
+
+ASK = """
+import json, time
+import pynvml
+from howmanygpus.measure.host.gpu_samples import Gpu
+pynvml.nvmlInit()
+gpu = Gpu("GPU-11111111-pretended")
+for _ in range(3):
+    ((_, values),) = gpu.sample(0.0, True)
+    time.sleep(0.11)
+print(json.dumps({name: value for name, value in values.items() if name.endswith("_frac")}))
+"""
+
+
+def test_the_library_is_asked_with_the_structures_of_its_header(tmp_path):
+    """A library in C answers by offsets of nvml.h, as a driver does; nvidia-ml-py declares them again in Python."""
+    if (compiler := shutil.which("cc")) is None:
+        pytest.skip("needs a compiler of C")
+    library = tmp_path / "libnvidia-ml.so.1"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, FAKES / "pretend_nvml.c"], check=True)
+    environment = os.environ | {"LD_LIBRARY_PATH": str(tmp_path), "PYTHONPATH": str(LIBRARY)}
+    said = subprocess.run([sys.executable, "-c", ASK], env=environment, capture_output=True, text=True, check=True)
+    found = json.loads(said.stdout.splitlines()[-1])
+    assert found == {"utilisation_frac": 0.5} | dict(zip(ACTIVITY, (0.815, 0.32, 0.4425), strict=True))

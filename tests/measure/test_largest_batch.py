@@ -1,5 +1,6 @@
 """The search for the largest batch finds the limit of any device, and says why there is none larger."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ from howmanygpus.measure.largest.bisecting import (
     choose_next,
     round_down,
 )
-from howmanygpus.measure.largest.tries import TryData, do_try, draw_data, judge
+from howmanygpus.measure.largest.tries import Launcher, TryData, do_try, draw_data, judge
 from howmanygpus.measure.largest.try_log import TryLog
 from howmanygpus.site.jobs.endings import explain_crash
 
@@ -125,7 +126,8 @@ def test_the_outcome_of_a_try_comes_from_its_record_or_its_launcher(program, sta
     python.write_text(f"#!{sys.executable}\n{program}\n")
     python.chmod(0o755)
     work, folder = TryData((6, 5, 3), 4, multi_label=False, images=8, num_test=8), tmp_path / "try"
-    ended = do_try(str(python), lambda data: {"device_kind": "cpu"}, work, folder, {}, 60.0, None, explain_crash)
+    launcher = Launcher(str(python), "a.module", os.environ)
+    ended = do_try(launcher, lambda data: {"device_kind": "cpu"}, work, folder, {}, 60.0, None, explain_crash)
     assert (ended.status, ended.reason) == (status, reason)
     assert ended.outcome == (FITS if status == "completed" else FAILED)
     # The attempt of a failed try stays, without its images.

@@ -8,7 +8,7 @@ from safetensors.numpy import save_file
 
 from howmanygpus.files import sha256_of_file
 from howmanygpus.measure.largest.bisecting import FITS, OUT_OF_MEMORY
-from howmanygpus.measure.largest.tries import TryData, do_try
+from howmanygpus.measure.largest.tries import Launcher, TryData, do_try
 from howmanygpus.measure.models.initialization import draw_weights
 from howmanygpus.measure.models.networks import list_draws
 from howmanygpus.site.jobs.endings import explain_crash
@@ -30,7 +30,7 @@ def test_a_limit_of_memory_is_an_outcome(batch, expected, environment_python, tm
     request |= {"steps": [8, 24]}
     folder, before = tmp_path / "try", dict(os.environ)
     ended = do_try(
-        environment_python("pytorch-cpu"),
+        Launcher(environment_python("pytorch-cpu"), "howmanygpus.measure.launch.launch", os.environ),
         lambda data: complete_try(request, batch, False, data, str(weights), {}),
         TryData(SHAPE, NUM_CLASSES, multi_label=False, images=batch, num_test=batch),
         folder,

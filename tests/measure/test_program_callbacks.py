@@ -11,6 +11,9 @@ from howmanygpus.measure.program.progress import Progress
 from howmanygpus.measure.program.reports import parse_json
 from project import ROOT
 
+MODEL = SimpleNamespace(parameters=lambda: [SimpleNamespace(numel=lambda: 12, requires_grad=True)], modules=lambda: [])
+LOADER = ["first", "second", "third"]
+
 
 @pytest.fixture
 def load(monkeypatch, tmp_path):
@@ -22,11 +25,15 @@ def load(monkeypatch, tmp_path):
     stand_ins = {"torch": torch, "keras": keras, "lightning": ModuleType("lightning")}
     stand_ins |= {"lightning.pytorch": ModuleType("lightning.pytorch"), "transformers": ModuleType("transformers")}
     stand_ins["lightning.pytorch"].Callback = stand_ins["transformers"].TrainerCallback = object
+    stand_ins["transformers"].Trainer = type("Trainer", (), {"get_train_dataloader": lambda self: LOADER})
+    stand_ins["torch.nn.parallel"] = parallel = ModuleType("torch.nn.parallel")
+    parallel.DistributedDataParallel = type("DistributedDataParallel", (), {"require_backward_grad_sync": True})
     for name, module in stand_ins.items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.syspath_prepend(str(ROOT / "examples" / "program"))
     monkeypatch.setenv("HOWMANYGPUS_REPORT", str(tmp_path / "report.jsonl"))
     monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.delenv("HOWMANYGPUS_CONTROL", raising=False)
 
     def load_callback(name):
         for module in (name, "report_progress"):
@@ -50,12 +57,13 @@ EXPECTED = [("compile", 5), ("train", 5), ("train", 2), (None, {"accuracy": 0.5}
 
 def test_lightning(load, tmp_path):
     callback, trainer = load("report_lightning")(every=5, accuracy="val_acc"), SimpleNamespace()
-    trainer.is_global_zero, trainer.sanity_checking, trainer.current_epoch = True, True, 0
+    trainer.global_rank, trainer.sanity_checking, trainer.current_epoch = 0, True, 0
+    trainer.strategy = SimpleNamespace(model=MODEL)
     trainer.global_step, trainer.callback_metrics = 0, {"val_acc": 0.1}
     callback.on_validation_start(trainer, None)
     callback.on_validation_end(trainer, None)
     trainer.sanity_checking = False
-    callback.on_train_start(trainer, None)
+    callback.on_train_start(trainer, MODEL)
     for step in range(1, 16):
         trainer.global_step = step
         callback.on_train_batch_end(trainer, None, None, None, step)
@@ -68,19 +76,20 @@ def test_lightning(load, tmp_path):
 
 def test_transformers(load, tmp_path):
     callback = load("report_transformers")(every=5, accuracy="eval_accuracy")
-    state = SimpleNamespace(global_step=0, epoch=0.0, is_world_process_zero=True)
-    callback.on_train_begin(None, state, None)
+    state, args = SimpleNamespace(global_step=0, epoch=0.0), SimpleNamespace(process_index=0)
+    callback.on_train_begin(args, state, None, model=MODEL)
     for step in range(1, 16):
         state.global_step, state.epoch = step, step / 12
-        callback.on_step_end(None, state, SimpleNamespace(should_evaluate=False))
+        callback.on_step_end(args, state, SimpleNamespace(should_evaluate=False))
         if step == 12:
-            callback.on_epoch_end(None, state, None)
-            callback.on_evaluate(None, state, None, metrics={"eval_accuracy": 0.5, "eval_loss": 2.0})
+            callback.on_epoch_end(args, state, None)
+            callback.on_evaluate(args, state, None, metrics={"eval_accuracy": 0.5, "eval_loss": 2.0})
     assert read_phases(tmp_path) == EXPECTED
 
 
 def test_keras(load, tmp_path):
     callback = load("report_keras")(every=5, accuracy="val_accuracy")
+    callback.model = SimpleNamespace(trainable_weights=[SimpleNamespace(shape=(3, 4))])
     callback.on_train_begin()
     for step in range(1, 16):
         callback.on_train_batch_end(step, {"loss": 1.0})
@@ -94,17 +103,84 @@ def test_keras(load, tmp_path):
 def test_only_the_first_process_reports(load, tmp_path, process):
     callback = load(f"report_{process}")(every=1)
     if process == "lightning":
-        trainer = SimpleNamespace(is_global_zero=False, global_step=1)
-        callback.on_train_start(trainer, None)
+        trainer = SimpleNamespace(global_rank=1, global_step=1, strategy=SimpleNamespace(model=MODEL))
+        callback.on_train_start(trainer, MODEL)
         callback.on_train_batch_end(trainer, None, None, None, 0)
     else:
-        state = SimpleNamespace(is_world_process_zero=False, global_step=1)
-        callback.on_train_begin(None, state, None)
-        callback.on_step_end(None, state, SimpleNamespace(should_evaluate=False))
+        state, args = SimpleNamespace(global_step=1), SimpleNamespace(process_index=1)
+        callback.on_train_begin(args, state, None, model=MODEL)
+        callback.on_step_end(args, state, SimpleNamespace(should_evaluate=False))
     assert not (tmp_path / "report.jsonl").exists()
 
 
 def test_reports_are_lines_of_json(load, tmp_path):
-    load("report_keras")().on_train_begin()
+    callback = load("report_keras")()
+    callback.model = SimpleNamespace(trainable_weights=[SimpleNamespace(shape=(3, 4))])
+    callback.on_train_begin()
     (line,) = (tmp_path / "report.jsonl").read_text().splitlines()
-    assert set(json.loads(line)) == {"step", "versions", "time"}
+    assert set(json.loads(line)) == {"step", "versions", "time", "parameters"}
+    assert json.loads(line)["parameters"] == 12
+
+
+def hear_controls(tmp_path) -> list[str]:
+    lines = (tmp_path / "report.jsonl").read_text().splitlines()
+    return [report.control for line in lines if (report := parse_json(line, 0.0)).control]
+
+
+class Part:
+    """A module that fully_shard has wrapped."""
+
+    def __init__(self):
+        self.done = {}
+
+    def __getattr__(self, name):
+        if not name.startswith("set_"):
+            raise AttributeError(name)
+        return lambda value, recurse=True: self.done.update({name: (value, recurse)})
+
+
+@pytest.mark.parametrize("process", ["lightning", "transformers"])
+def test_callbacks_stop_the_exchange_of_a_run_without_it(load, tmp_path, monkeypatch, process):
+    monkeypatch.setenv("HOWMANYGPUS_CONTROL", "no_exchange")
+    callback, part = load(f"report_{process}")(), Part()
+    model = SimpleNamespace(parameters=MODEL.parameters, modules=lambda: [part])
+    if process == "lightning":
+        callback.on_train_start(SimpleNamespace(global_rank=0, strategy=SimpleNamespace(model=model)), model)
+    else:
+        callback.on_train_begin(SimpleNamespace(process_index=0), None, None, model=model)
+    wrapped = sys.modules["torch.nn.parallel"].DistributedDataParallel()
+    wrapped.require_backward_grad_sync = True
+    assert not wrapped.require_backward_grad_sync, "as in no_sync(), whatever the framework sets"
+    assert part.done == dict.fromkeys(
+        ("set_requires_gradient_sync", "set_reshard_after_forward", "set_reshard_after_backward"), (False, False)
+    )
+    assert hear_controls(tmp_path) == ["no_exchange"]
+
+
+def test_the_trainer_gets_its_first_batch_again_and_again(load, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOWMANYGPUS_CONTROL", "resident_input")
+    load("report_transformers")()
+    loader = sys.modules["transformers"].Trainer().get_train_dataloader()
+    assert list(loader) == list(loader) == ["first"] * 3 and len(loader) == 3
+    assert hear_controls(tmp_path) == ["resident_input"]
+
+
+def test_in_a_usual_run_nothing_is_left_out(load, tmp_path):
+    load("report_transformers")()
+    assert sys.modules["transformers"].Trainer().get_train_dataloader() is LOADER
+    progress = sys.modules["report_progress"]
+    progress.stop_exchange(MODEL)
+    assert progress.resident(LOADER) is LOADER and not progress.control("no_exchange")
+    assert sys.modules["torch.nn.parallel"].DistributedDataParallel.require_backward_grad_sync is True
+    assert not (tmp_path / "report.jsonl").exists()
+
+
+def test_only_in_control_runs_other_processes_report_each_to_a_file_of_its_own(load, tmp_path, monkeypatch):
+    load("report_keras")
+    progress = sys.modules["report_progress"]
+    progress.report(1, step=1)
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setenv("HOWMANYGPUS_CONTROL", "no_exchange")
+    monkeypatch.setenv("SLURMD_NODENAME", "n7")
+    progress.report(1, step=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.jsonl.rank1@n7"]

@@ -12,8 +12,9 @@ import pytest
 
 from helpers.messages import says
 from howmanygpus.measure.host.processes import DEVICE_CORES_VARIABLE
-from howmanygpus.measure.program import process, watching
+from howmanygpus.measure.program import process, progress, watching
 from howmanygpus.measure.program.process import run
+from howmanygpus.measure.program.ranks import time_processes
 from howmanygpus.measure.program.reports import NUMBER_FORM
 from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.measure.program.watching import Watcher
@@ -64,6 +65,73 @@ def test_the_wait_for_output_that_another_process_holds_open_is_no_time_of_the_r
     attempt, started = AttemptFolder(tmp_path), time.time()
     assert run(make_spec(command), attempt, started) == 0
     assert json.loads(attempt.outcome.read_text())["wall_time_s"] <= time.time() - started - process.GRACE_S
+
+
+LOOP = "for step in 1 2 3 4 5 6 7 8 9; do sleep {wait}; {say} >> {where}; done"
+
+
+def run_control(tmp_path, monkeypatch, control: str, command: str, **changes) -> dict:
+    """Run a program of a control run, and return its outcome."""
+    monkeypatch.setattr(os, "environ", os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+    spec = make_spec(command.replace("{", "{{").replace("}", "}}"))
+    spec.program.update(control=control, **changes)
+    attempt = AttemptFolder(tmp_path)
+    run(spec, attempt, time.time())
+    return json.loads(attempt.outcome.read_text())
+
+
+REPORT_STEP = """echo "{\\"step\\": $step, \\"loss\\": NaN}" """
+SAY_CONTROL = """echo "{\\"control\\": \\"$HOWMANYGPUS_CONTROL\\"}" >> $HOWMANYGPUS_REPORT; """
+
+
+@pytest.mark.parametrize("control", ["resident_input", "no_exchange"])
+@pytest.mark.parametrize("heard_s", [0.1, 60.0], ids=["it goes on", "it ends before"])
+def test_a_program_that_leaves_nothing_out_is_told_the_lines(tmp_path, monkeypatch, control, heard_s):
+    monkeypatch.setattr(progress, "HEARD_S", heard_s)
+    command = LOOP.format(wait=0.1, say=REPORT_STEP, where="$HOWMANYGPUS_REPORT")
+    outcome = run_control(tmp_path, monkeypatch, control, command)
+    assert outcome["status"] == "unsupported" and says(outcome["reason"], "control()", f'control("{control}")')
+
+
+def test_a_control_run_has_a_rate_whatever_its_loss_is(tmp_path, monkeypatch):
+    command = SAY_CONTROL + LOOP.format(wait=0.02, say=REPORT_STEP, where="$HOWMANYGPUS_REPORT")
+    outcome = run_control(tmp_path, monkeypatch, "no_exchange", command)
+    assert (outcome["status"], outcome["steps"]) == ("completed", 9)
+
+
+def test_a_program_whose_output_is_read_says_in_the_file_what_it_leaves_out(tmp_path, monkeypatch):
+    """Steps in its file are none of the run, and what is no report says nothing."""
+    other = (
+        """echo "{\\"step\\": 77, \\"parameters\\": 5}" >> $HOWMANYGPUS_REPORT; echo oops >> $HOWMANYGPUS_REPORT; """
+    )
+    command = SAY_CONTROL + other + LOOP.format(wait=0.02, say='echo "step $step"', where="/dev/stdout")
+    outcome = run_control(tmp_path, monkeypatch, "resident_input", command, report=["step (?P<step>[0-9]+)"])
+    assert (outcome["status"], outcome["steps"], outcome["reported"]) == ("completed", 9, {"parameters": 5})
+
+
+def test_a_control_run_ends_when_its_rate_is_known(tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "CONTROL_S", 0.2)
+    monkeypatch.setattr(progress, "CONTROL_WINDOWS", 2)
+    command = SAY_CONTROL + LOOP.format(wait=0.1, say=REPORT_STEP, where="$HOWMANYGPUS_REPORT") + "; sleep 100"
+    began = time.monotonic()
+    outcome = run_control(tmp_path, monkeypatch, "resident_input", command)
+    assert outcome["status"] == "completed" and outcome["measured_steps"] >= 2 and time.monotonic() - began < 60
+
+
+def test_the_processes_of_a_control_run_have_their_own_seconds(tmp_path):
+    """The first one measured 4 steps; the second needs twice as long for one, and was stopped behind."""
+    spec = make_spec("true", num_gpus=2)
+    attempt, times = AttemptFolder(tmp_path), [100.0 + 2 * step for step in range(8)]
+    lines = [json.dumps({"step": step, "time": moment}) for step, moment in enumerate(times)]
+    (tmp_path / "report.jsonl.rank1@n7").write_text("\n".join([*lines, '{"ste']))
+    time_processes(spec, attempt, {"measured_s": 4.0, "measured_steps": 4})
+    found = [json.loads(attempt.times_of(rank).read_text()) for rank in (0, 1)]
+    assert found == [{"rank": 0, "measured_s": 4.0}, {"rank": 1, "measured_s": 8.0, "hostname": "n7"}]
+
+
+def test_processes_of_which_one_reports_nothing_have_no_seconds(tmp_path):
+    time_processes(make_spec("true", num_gpus=2), AttemptFolder(tmp_path), {"measured_s": 4.0, "measured_steps": 4})
+    assert not list(tmp_path.glob("times*"))
 
 
 @pytest.mark.parametrize("report", [None, ["step (?P<step>[0-9]+)"]], ids=["file", "output"])

@@ -130,6 +130,59 @@ def test_an_evaluation_before_the_first_step_is_that_of_epoch_0():
     ]
 
 
+def mark(value: str, time_s: float) -> dict:
+    return {"checkpoint": value, "time": time_s}
+
+
+def test_the_time_of_a_checkpoint_is_in_no_window_and_no_evaluation():
+    """Some are right after a report of a step, within a window, and within an evaluation."""
+    progress, events = follow(
+        *(mark("begin", 101.0), mark("end", 102.0), {"step": 0, "time": 103.0}, {"step": 2, "time": 105.0}),
+        *(mark("begin", 105.0), mark("end", 115.0), {"step": 4, "time": 117.0}),
+        *({"step": 6, "time": 119.0}, mark("begin", 120.0), mark("end", 140.0), {"step": 8, "time": 141.0}),
+        *(mark("begin", 141.0), mark("end", 144.0), {"epoch": 1, "step": 8, "metric": {"f1": 1}, "time": 147.0}),
+        *({"step": 10, "time": 149.0}, mark("begin", 149.0), mark("end", 150.0)),
+    )
+    windows = [event for event in events if event["event"] == "window"]
+    assert [window["elapsed_s"] for window in windows] == [2.0] * 5
+    assert [window["phase"] for window in windows] == ["compile", "train", "train", "train", "train"]
+    assert [event["elapsed_s"] for event in events if event["event"] == "checkpoint"] == [1.0, 10.0, 20.0, 3.0, 1.0]
+    found = progress.describe(150.0)
+    assert (found["init_s"], found["eval_s"], found["checkpoint_s"]) == (2.0, 3.0, 35.0)
+    assert found["init_s"] + found["compile_s"] + found["measured_s"] + 3.0 + 35.0 == found["wall_time_s"] == 50.0
+    assert found["unended_checkpoint"] is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "phases", "after"),
+    [
+        ([{"step": 4, "time": 108.0}, {"step": 6, "time": 109.0}], ["unclear", "train"], 2),
+        ([mark("begin", 107.0), mark("end", 108.0), {"step": 4, "time": 109.0}], ["unclear"], 2),
+        ([], [], 2),
+    ],
+    ids=["a step", "another one", "the end of the run"],
+)
+def test_a_checkpoint_that_never_ends_costs_one_window_and_is_named(lines, phases, after):
+    begun = [{"step": 0, "time": 103.0}, {"step": 2, "time": 105.0}, mark("begin", 106.0)]
+    progress, events = follow(*begun, *lines)
+    assert [event["phase"] for event in events if event["event"] == "window"] == ["compile", *phases]
+    assert progress.describe(120.0)["unended_checkpoint"] == after and not progress.status
+
+
+def test_an_end_of_a_checkpoint_that_never_began_says_nothing():
+    progress, _ = follow({"step": 0, "time": 103.0}, mark("end", 104.0), {"step": 2, "time": 105.0})
+    found = progress.describe(106.0)
+    assert (found["checkpoint_s"], found["compile_s"], found["unended_checkpoint"]) == (0.0, 2.0, None)
+
+
+def test_what_a_program_says_of_itself_is_kept():
+    progress, _ = follow(
+        {"parameters": "1,000,000", "flops_per_sample": 2e9, "time": 101},
+        {"step": 1, "flops_per_sample": 3e9, "time": 102},
+    )
+    assert progress.describe(103.0)["reported"] == {"parameters": 1_000_000, "flops_per_sample": 3e9}
+
+
 def test_without_samples_the_steps_of_all_epochs_count():
     lines = [{"epoch": epoch, "step": step} for epoch in (1, 2) for step in (2, 4)]
     progress, _ = follow(*(line | {"time": 101.0 + index} for index, line in enumerate(lines)))
@@ -159,6 +212,13 @@ def test_without_a_report_of_step_0_start_and_first_step_are_unknown():
         ([{"metric": {"accuracy": 1}}], "has a metric and no epoch"),
         ([{"epoch": 1, "metric": {"accuracy": float("nan")}}], "has a metric or a time that is not finite"),
         ([{"status": "done"}], "has an unknown status"),
+        ([{"checkpoint": "done"}], "has an unknown checkpoint"),
+        ([{"flops_per_sample": 0}], "has the flops_per_sample 0, which is not a positive number"),
+        ([{"flops_per_sample": -6e9}], "has the flops_per_sample -6e+09"),
+        ([{"flops_per_sample": float("inf")}], "has the flops_per_sample inf"),
+        ([{"flops_per_sample": "many"}], "value that is not a number"),
+        ([{"parameters": -1}], "has the parameters -1, which is not a positive number"),
+        ([{"parameters": 1.5}], "value that is not a number"),
         ([[1]], "is not an object"),
     ],
 )

@@ -1,5 +1,7 @@
 """Control runs are named in the table of runs, and no comparison, ranking or sum of runs contains them."""
 
+import json
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -9,6 +11,7 @@ from matplotlib.text import Text
 from pandas.testing import assert_frame_equal
 
 from helpers.answers import complete, make_runs
+from helpers.messages import says
 from helpers.specs import make_spec
 from helpers.stored_runs import collect, plan_of, store_run
 from howmanygpus.prepare.weights import count_gradient_bytes
@@ -123,3 +126,54 @@ def test_the_all_reduce_of_the_gradients_is_named_and_drawn_beside_the_fixed_siz
     assert {line.get_linestyle() for line in axes.lines if len(line.get_xdata()) == 2} == {"-", "--"}
     plt.close(figure)
     assert {"1 MiB", "0.00471 MiB, gradients of small_cnn"} <= set(texts)
+
+
+PROGRAM = {"command": "train", "start": "once", "axes": {}, "files": {}, "report": None}
+
+
+def tabulate_program(results, losses, control_losses, control_seconds=None):
+    """Return the rows of a program's run and of its control run. control_seconds: of each process of the latter."""
+    base, control = ({"variant": "base"}, {"variant": "control_no_exchange"})
+    plan = plan_of(make_spec(num_gpus=2, **base), make_spec(num_gpus=2, **control))
+    plan["protocols"] = {"run1": {"control": "no_exchange"}}
+    processes = [{"rank": rank, "measured_s": each} for rank, each in enumerate(control_seconds or ())]
+    for number, own in enumerate((losses, control_losses)):
+        planned = plan["runs"][f"run{number}"]["spec"]
+        planned["program"] = PROGRAM | ({"control": "no_exchange"} if number else {})
+        store_run(results, f"run{number}", make_spec(num_gpus=2), accuracies=(), processes=processes if number else [])
+        folder = results / "results" / "runs" / f"run{number}"
+        record = json.loads((folder / "run.json").read_text()) | {"spec": planned}
+        (folder / "run.json").write_text(json.dumps(record))
+        events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+        events = [event | {"loss": loss} for event, loss in zip(events, own, strict=True)]
+        (folder / "events.jsonl").write_text("\n".join(map(json.dumps, events)))
+    runs, _ = collect(plan, results)
+    return runs.to_dict("records")
+
+
+def test_a_control_run_that_trained_has_no_rate_and_says_why(tmp_path):
+    run, control = tabulate_program(tmp_path, (2.0, 1.5, 1.25), (2.0, 1.5, 1.2500001))
+    assert run["images_per_s"] > 0 and pd.isna(control["images_per_s"])
+    assert says(control["reason"], "up to step 30", 'control("no_exchange")')
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [(2.0, 1.5, 1.2), (None, None, None), (2.0, None, None)],
+    ids=["other losses", "no losses", "the first one alone"],
+)
+def test_a_control_run_that_did_not_train_keeps_its_rate(tmp_path, losses):
+    """The first loss is that of the same weights."""
+    _, control = tabulate_program(tmp_path, (2.0, 1.5, 1.25), losses)
+    assert control["images_per_s"] > 0 and not control["reason"]
+
+
+def test_a_loss_that_never_changes_says_nothing(tmp_path):
+    _, control = tabulate_program(tmp_path, (2.0, 2.0, 2.0), (2.0, 2.0, 2.0))
+    assert control["images_per_s"] > 0
+
+
+def test_the_slowest_process_of_a_program_counts_where_none_waits(tmp_path):
+    _, alone = tabulate_program(tmp_path / "alone", (3.0, 2.0, 1.0), (3.0, 2.1, 1.1))
+    _, slowest = tabulate_program(tmp_path / "slowest", (3.0, 2.0, 1.0), (3.0, 2.1, 1.1), (5.0, 10.0))
+    assert slowest["images_per_s"] == pytest.approx(alone["images_per_s"] * 5.0 / 10.0)

@@ -344,14 +344,53 @@ def test_controls_speak_for_the_first_variant_only(tmp_path):
     assert "control runs repeat the first variant" in other["not_known"]
 
 
-def test_nothing_is_known_of_a_program(tmp_path):
+def test_nothing_is_known_of_a_program_without_control_runs(tmp_path):
     truth = Truth(noise=0.01, factor=lambda run: 1.0 + 0.05 * run.num_gpus)
     tables = make_tables(tmp_path, truth, Grid(inputs=("program",), diagnoses=False))
     row = find_row(tables, 8)
-    assert (
-        " at 8 devices. The cause is not known." in row["sentence"] and "does not report the parts" in row["sentence"]
-    )
-    assert pd.isna(row["run_next"]) and pd.isna(row["causes"]) and np.isnan(row["unexplained_frac"])
+    assert " at 8 devices. The cause is not known." in row["sentence"]
+    assert row["run_next"] == "diagnose: true" and pd.isna(row["causes"]) and np.isnan(row["unexplained_frac"])
+
+
+def test_a_program_has_the_shares_of_its_control_runs(tmp_path):
+    truth = Truth(noise=0.01, exchange_s=lambda run: 0.016, slow={3: 1.25})
+    row = explain(tmp_path, truth, Grid(inputs=("program",)))
+    assert set(row["causes"].split(", ")) == {"exchange", "imbalance"} and row["slow_process"] == "3@n1"
+    assert row["exchange_frac"] == pytest.approx(0.016 / 0.056, abs=SHARE)
+    assert row["imbalance_frac"] == pytest.approx(0.008 / 0.056, abs=SHARE)
+    assert pd.isna(row["not_known"]) and pd.isna(row["run_next"])
+
+
+@pytest.mark.parametrize(
+    ("truth", "words"),
+    [
+        ({"is_timed": False}, "not all processes of the program report"),
+        ({"changes": lambda run: {"reported": {"sharded": True}}}, "the optimizer updates none"),
+    ],
+    ids=["one process reports", "sharded"],
+)
+def test_what_the_control_runs_of_a_program_leave_open_is_said(tmp_path, truth, words):
+    row = explain(tmp_path, Truth(noise=0.01, exchange_s=lambda run: 0.016, **truth), Grid(inputs=("program",)))
+    assert row["causes"] == "exchange" and words in row["not_known"] and words in row["sentence"]
+
+
+@pytest.mark.parametrize("sizes", [[], [{"size_mib": 4.0, "seconds": [0.01], "median_s": 0.01}]])
+def test_the_ceiling_of_a_program_needs_the_number_of_its_parameters(tmp_path, sizes):
+    record = {"device": "cpu", "num_gpus": 8, "num_nodes": 1, "weights": "of_program_s", "sizes": sizes}
+    tables = make_tables(tmp_path, Truth(), Grid(inputs=("program",), repeats=1), (record,))
+    row = find_row(tables, 8, "ceilings")
+    assert ("report(parameters=...)" in row["not_known"]) == (not sizes)
+    assert row["exchange_images_per_s"] == pytest.approx(8 * 32 / 0.042) if sizes else np.isnan(row["allreduce_s"])
+
+
+def test_variants_of_a_program_may_have_other_parameters_than_the_first(tmp_path):
+    sizes = [{"size_mib": 4.0, "seconds": [0.01], "median_s": 0.01}]
+    record = {"device": "cpu", "num_gpus": 8, "num_nodes": 1, "weights": "of_program_s", "sizes": sizes}
+    for given, expected in (("program", np.nan), ("arrays", 0.01)):
+        grid = Grid(inputs=(given,), variants=("small", "large"), repeats=1)
+        tables = make_tables(tmp_path / given, Truth(), grid, (record,))
+        found = [find_row(tables, 8, "ceilings", variant=name)["allreduce_s"] for name in ("small", "large")]
+        assert found == pytest.approx([0.01, expected], nan_ok=True)
 
 
 def test_each_curve_has_a_sentence_and_the_wall_time_of_one_is_explained(tmp_path):

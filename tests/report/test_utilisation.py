@@ -9,13 +9,13 @@ from helpers.published_networks import read_networks
 from helpers.records import make_run
 from helpers.specs import make_spec
 from helpers.stored_runs import plan_of
-from howmanygpus.measure.host.samples import COLUMNS
+from howmanygpus.measure.host.samples import COLUMNS, WORDS
 from howmanygpus.report.tables import timelines
 from howmanygpus.report.tables.helpers import summaries
 from howmanygpus.report.tables.helpers.multiply_adds import count_multiply_adds
 from howmanygpus.report.tables.helpers.peak_rates import find_peak
 from howmanygpus.report.tables.utilisation import tabulate
-from howmanygpus.report.telemetry import read_telemetry
+from howmanygpus.report.telemetry import ACTIVITY, read_telemetry
 
 A100 = "NVIDIA A100-SXM4-40GB"
 WINDOWS = [(100.0, 2.0), (110.0, 3.0)]
@@ -268,6 +268,39 @@ def test_mfu_is_empty_where_it_is_not_known(tmp_path, changes, record):
     write_data(tmp_path, [32, 32, 3], 10)
     row = make_table(tmp_path, spec=gpus_spec(**{"data_dir": "data"} | changes), record=record)
     assert row["mfu"] is None
+
+
+@pytest.mark.parametrize(
+    ("reported", "unit", "expected"),
+    [
+        ({"flops_per_sample": 2e12, "parameters": 7}, "tokens", (2e12, "program")),
+        ({"parameters": 10**9}, "tokens", (6e9, "parameters")),
+        ({"parameters": 10**9}, "frames", (None, None)),
+        ({}, "tokens", (None, None)),
+    ],
+    ids=["reported", "tokens", "no tokens", "nothing"],
+)
+def test_the_mfu_of_a_program_is_by_what_it_reported(tmp_path, reported, unit, expected):
+    """Only a token is known to take two operations for each parameter, forward, and twice as many backward."""
+    spec = gpus_spec(precision="bf16")
+    store(tmp_path, spec=spec, record={"device_model": A100, "reported": reported})
+    plan = plan_of(spec)
+    plan["config"] = plan["config"] | {"program": {"unit": unit}}
+    row = tabulate(plan, tmp_path).astype(object).where(lambda table: table.notna(), None).iloc[0]
+    flops, source = expected
+    assert (row["flops_per_image"], row["flops_from"], row["multiply_adds"]) == (flops, source, None)
+    assert row["mfu"] == (None if flops is None else pytest.approx(NUM_IMAGES / SECONDS * flops / (2 * 312e12)))
+
+
+def test_activity_is_a_mean_over_gpus_in_the_windows_or_has_a_reason(tmp_path):
+    one = make_samples("GPU-1", sm_active_frac=in_windows(0.8), tensor_active_frac=0.5, dram_bandwidth_frac=0.25)
+    other = make_samples("GPU-2", sm_active_frac=in_windows(0.6), tensor_active_frac=0.3, dram_bandwidth_frac=0.75)
+    row = make_table(tmp_path / "given", one, other, spec=gpus_spec())
+    assert [row[column] for column in ACTIVITY] == pytest.approx([0.7, 0.4, 0.5]) and row["activity_missing"] is None
+    words = [f"{WORDS[column]} (Not Supported)" for column in ACTIVITY]
+    lacking = COMPLETE | {"missing": {"GPU-1": ["energy (Unknown Error)", *words], "GPU-2": words}}
+    row = make_table(tmp_path / "missing", make_samples("GPU-1"), spec=gpus_spec(), record={"telemetry": lacking})
+    assert [row[column] for column in ACTIVITY] == [None] * 3 and row["activity_missing"] == "Not Supported"
 
 
 @pytest.mark.parametrize("name", list(read_networks()))

@@ -111,6 +111,8 @@ def test_bus_bandwidth_counts_bytes_sent_per_device():
     assert compute_bus_bandwidth(1000, 1000, 1.0) == pytest.approx(2 * 1.048576, rel=2e-3)
     record = {"device": "d", "num_gpus": 2, "num_nodes": 1, "sizes": [{"size_mib": 16, "median_s": 0.5, "seconds": []}]}
     assert tabulate({}, [record])["bus_gb_per_s"].tolist() == pytest.approx([16 * 2**20 / 0.5 / 1e9])
+    sharded = tabulate({}, [record | {"is_sharded": True}])["bus_gb_per_s"].tolist()
+    assert sharded == pytest.approx([1.5 * 16 * 2**20 / 0.5 / 1e9]), "a reduce-scatter and two all-gathers"
 
 
 @pytest.mark.parametrize(

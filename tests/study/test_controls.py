@@ -180,8 +180,44 @@ def test_a_study_that_cannot_have_controls_is_refused(changes, said):
     assert says(str(error.value), *said)
 
 
-def test_a_program_has_no_controls():
-    own = {"program": {"command": "python train.py"}, "diagnose": True, "devices": ["cpu"], "num_gpus": [1]}
+def plan_program(**changes) -> Plan:
+    own = {"program": {"command": "python train.py {model}", "axes": {"model": ["small", "large"]}}, "devices": ["cpu"]}
+    own |= {"num_gpus": [1, 2, 4], "per_device_batch_size": [8], "diagnose": True}
+    return Plan({"studies": {"s": own | changes}, "datasets": {}}, CPU)
+
+
+def test_the_first_variant_of_a_program_is_asked_to_leave_parts_out():
+    """It evaluates as it likes, so that nothing is known without evaluation."""
+    plan = plan_program(repeats=2)
+    planned, controls = plan.studies["s"], list_controls(plan)
+    found = Counter((run.variant, run.num_gpus) for run in controls)
+    assert found == {(NAMES[0], 1): 2, (NAMES[0], 4): 2, (NAMES[1], 4): 2}
+    for run in controls:
+        base = planned.controls[run.path].base
+        spec, own = planned.spec(run), planned.spec(base)
+        assert spec["program"].pop("control") == run.variant[8:] and "control" not in own["program"]
+        assert spec["program"] == own["program"] and spec["program"]["axes"] == {"model": "small"}
+        assert {key for key in spec if spec[key] != own[key]} == {"variant"}
+    described = planned.describe()["protocols"]
+    assert {described[run.path]["control"] for run in controls} == {"resident_input", "no_exchange"}
+
+
+def test_the_runs_of_a_program_are_the_same_with_controls():
+    plain, with_key = plan_program(diagnose=False), plan_program()
+    assert plain.settings == {path: text for path, text in with_key.settings.items() if path in plain.runs}
+
+
+def test_the_exchange_of_a_program_is_measured_for_each_layout():
+    planned = plan_program().studies["s"]
+    assert list_gradient_allreduces(planned, planned.runs) == [
+        f"results/probe/cpu_gpus{count}_of_program_s.json" for count in (2, 4)
+    ]
+    without = plan_program(diagnose=False).studies["s"]
+    assert list_gradient_allreduces(without, without.runs) == []
+
+
+@pytest.mark.parametrize("rule", [{"repeats": "auto"}, {"stop_below_efficiency": 0.5}, {"budget_device_h": 1}])
+def test_an_adaptive_study_of_a_program_has_no_controls(rule):
     with pytest.raises(ConfigError) as error:
-        Plan({"studies": {"s": own | {"per_device_batch_size": [8]}}, "datasets": {}}, CPU)
-    assert says(str(error.value), "s.diagnose", "program", "remove it")
+        plan_program(**rule)
+    assert says(str(error.value), "s.diagnose", "make a study without")

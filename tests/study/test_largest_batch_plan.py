@@ -11,12 +11,14 @@ from helpers.messages import says
 from helpers.searches import CPU, found, make_plan, sizes
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.invocation.rules.largest import LargestRules
+from howmanygpus.measure.program.spec import ProgramSpec
 from howmanygpus.measure.spec import RunSpec
 from howmanygpus.site.machine import read_machine
 from howmanygpus.site.requests import job_resources
 from howmanygpus.site.retrying import Growth
 from howmanygpus.study.largest.search import CONFIRMING_STEPS, STEPS, complete_try
 from howmanygpus.study.plan import Plan
+from howmanygpus.study.program.study import complete_program_try
 from project import ROOT, study
 
 TORCH = ("pytorch_ddp", "base", "fp32", "cpu")
@@ -163,14 +165,49 @@ def test_wrong_uses_are_refused_with_the_remedy(changes, message):
     assert message in str(error.value)
 
 
+def plan_program(found=None, **changes) -> Plan:
+    program = {"command": "python3 train.py {per_device_batch_size} {model}", "axes": {"model": ["a", "b"]}}
+    given = {"program": program, "devices": ["cpu"], "num_gpus": [1], **changes}
+    return Plan({"studies": {"small": given}}, CPU, lambda record: found)
+
+
+def test_each_variant_of_a_program_has_a_search_with_its_own_command():
+    plan = plan_program(per_device_batch_size="max")
+    assert len(plan.searches) == 2 and not plan.search_cells and not plan.gated
+    request = json.loads(next(iter(plan.searches.values()))[0].request())
+    spec = complete_program_try(request, 96, is_confirmation=True)
+    assert (spec["per_device_batch_size"], spec["num_gpus"], spec["study"]) == (96, 1, "batch_search")
+    assert spec["program"]["axes"] == {"model": "a"} and spec["program"]["stop_after"] == CONFIRMING_STEPS
+    ProgramSpec(**spec)
+
+
 @pytest.mark.parametrize(
-    ("command", "sizes"),
-    [("python3 {per_device_batch_size}", [8, "max"]), ("python3 -V", "max"), ("python3 -V", ["max"])],
+    ("listed", "largest", "num_gpus", "expected"),
+    [([], 480, [1], [480]), ([], 480, [1, 2], [448]), ([2048], 10240, [1], [2048, 10240])]
+    + [([2048], 10240, [1, 2], [2048, 8192]), ([2048], 2048, [1, 2], [2048])],
+    ids=["one device", "room for the exchange", "tokens", "whole sequences", "one sequence"],
 )
-def test_a_program_has_no_largest_batch(command, sizes):
-    given = {"program": {"command": command}, "per_device_batch_size": sizes}
-    with pytest.raises(ConfigError, match=r'small.per_device_batch_size: "max" needs a search, and only a program'):
-        Plan({"studies": {"small": given}}, CPU)
+def test_runs_of_a_program_have_the_number_that_was_found(listed, largest, num_gpus, expected):
+    """Beside listed numbers, all sizes are multiples of the smallest one."""
+    plan = plan_program(found(largest), per_device_batch_size=[*listed, "max"], num_gpus=num_gpus)
+    for count in num_gpus:
+        assert sizes(plan, "small", count) == sorted([*expected, *expected]), "both variants"
+
+
+def test_a_search_of_a_program_is_shared_if_only_words_and_lengths_differ():
+    one = plan_program(per_device_batch_size="max")
+    program = one.studies["small"].config["program"] | {"unit": "tokens", "name": "small"}
+    other = plan_program(per_device_batch_size="max", program=program, warmup_steps=3, repeats=2)
+    assert one.searches.keys() == other.searches.keys()
+
+
+def test_a_program_that_does_not_take_its_batch_has_no_largest_one():
+    with pytest.raises(ConfigError) as error:
+        plan_program(program={"command": "python3 -V"}, per_device_batch_size="max")
+    assert says(str(error.value), "small.per_device_batch_size", "{per_device_batch_size}")
+    with pytest.raises(ConfigError) as error:
+        plan_program(per_device_batch_size="max", scaling="both")
+    assert says(str(error.value), "small.per_device_batch_size", "weak scaling")
 
 
 def test_a_try_is_a_short_run_of_the_same_arithmetic():

@@ -167,15 +167,15 @@ STUDIES: list[tuple[dict, str]] = [
         "epochs: 2 has no effect on a program; remove it; a study with a program has program, "
         "devices, num_gpus, num_nodes, per_device_batch_size, scaling, precision, repeats, "
         "repeats_precision, repeats_limit, seed, exclude, "
-        "warmup_steps, quality, published, deviations, time_limit_min, stop_below_efficiency, budget_device_h, "
-        "cases, worth_doubling, deadline_h, budget",
+        "warmup_steps, quality, published, deviations, diagnose, time_limit_min, stop_below_efficiency, "
+        "budget_device_h, cases, worth_doubling, deadline_h, budget",
     ),
     (
         {"frameworks": ["pytorch_ddp"]},
         'frameworks: ["pytorch_ddp"] has no effect on a program; remove it; a study with a '
         "program has program, devices, num_gpus, num_nodes, per_device_batch_size, scaling, precision, "
         "repeats, repeats_precision, repeats_limit, seed, exclude, warmup_steps, quality, published, "
-        "deviations, time_limit_min, stop_below_efficiency, budget_device_h, "
+        "deviations, diagnose, time_limit_min, stop_below_efficiency, budget_device_h, "
         "cases, worth_doubling, deadline_h, budget",
     ),
     (

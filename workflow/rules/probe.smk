@@ -84,11 +84,11 @@ rule measure_allreduce:
 
 
 rule measure_gradient_allreduce:
-    """Measure the all-reduce of as many bytes as a network's gradients have, in turn with runs if on one machine."""
+    """Measure the exchange of as many bytes as a network's gradients have, in turn with runs if on one machine."""
     input:
         probe=ancient(cluster.probe_of_device),
         environment=ancient(cluster.allreduce_environment),
-        weights=ancient("results/weights/{weights}.json"),
+        weights=ancient(cluster.gradients),
     output:
         record="results/probe/{device}_gpus{num_gpus}{spread}_{weights}.json",
     log:

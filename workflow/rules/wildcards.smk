@@ -18,7 +18,7 @@ wildcard_constraints:
     framework="[a-z][a-z0-9_]*",
     variant="[a-z][a-z0-9_]*",
     device="[a-z][a-z0-9-]*",
-    weights=r"[a-z0-9_.-]+_seed\d+[a-z0-9_-]*",
+    weights=r"of_program_[a-z0-9_]+|[a-z0-9_.-]+_seed\d+[a-z0-9_-]*",
     num_gpus=r"\d+",
     spread=r"(_nodes\d+)?",
     run=r"(?:[a-z][a-z0-9_]*/){3}[a-z]+_[a-z0-9]+_[a-z0-9-]+_gpus\d+(?:_nodes\d+)?_batch\d+_repeat\d+",

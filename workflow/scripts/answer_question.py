@@ -9,6 +9,7 @@ from howmanygpus.paths import RUNS
 from howmanygpus.report.answer.details import describe
 from howmanygpus.report.answer.facts import Question, decide
 from howmanygpus.report.answer.texts import render_answer
+from howmanygpus.report.answer.use import list_uses
 from howmanygpus.report.files import read_table
 from howmanygpus.report.result import make_result
 from howmanygpus.site.batch_script import make_batch_script
@@ -30,7 +31,7 @@ def main() -> None:
     request = read_request()
     given, made = request.input, request.output
     tables = {path.stem: read_table(path) for path in given.tables}
-    times = tables.pop("time_to_accuracy")
+    times, utilisation = tables.pop("time_to_accuracy"), tables.pop("utilisation")
     search = read_table(given.batch_search[0]) if given.batch_search else None
     decision = json.loads(given.decision.read_text()) if given.decision else None
     plan = json.loads(given.plan.read_text())
@@ -39,6 +40,7 @@ def main() -> None:
     facts = decide(tables["runs"], times, question, tables["explanations"], losses, utilisation)
     write_json_atomic(made.result, make_result(tables["runs"], facts, plan))
     facts["details"] = describe(**tables, decision=decision, batch_search=search)
+    facts["details"]["uses"] = list_uses(facts["decisions"], tables["runs"], utilisation)
     if made.batch_script:
         (path,) = made.batch_script
         script = write_script(facts["decisions"], plan, Path(request.values.machine[0]), request.values.account)

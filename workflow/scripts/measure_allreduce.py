@@ -6,6 +6,7 @@ import os
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from safetensors.numpy import load_file
 
@@ -14,6 +15,20 @@ from howmanygpus.files import write_json_atomic
 from howmanygpus.prepare.weights import count_gradient_bytes
 from howmanygpus.site.environments.find import resolve_python
 from howmanygpus.site.jobs.ledger import ALLREDUCE, is_packed, list_nodes, recorded, share_equally
+
+
+def describe_gradients(path: Path) -> list[str] | None:
+    """Return the options that say how many bytes are exchanged, and how; None if a program did not report it.
+
+    path: record of initial weights, or of a run of a program. Gradients are taken to be float32.
+    """
+    record = json.loads(path.read_text())
+    if "spec" not in record:
+        return ["--bytes", str(count_gradient_bytes(load_file(path.with_suffix(".safetensors"))))]
+    reported = record.get("reported", {})
+    if "parameters" not in reported:
+        return None
+    return ["--bytes", str(4 * reported["parameters"]), *(["--sharded"] if reported.get("sharded") else [])]
 
 
 def main() -> None:
@@ -25,7 +40,9 @@ def main() -> None:
     parser.add_argument("--studies", nargs="+", required=True, help="studies that share the bill of the measurement")
     parser.add_argument("--environment", type=Path, required=True, help="record of PyTorch's environment")
     parser.add_argument(
-        "--weights", type=Path, help="record of initial weights, to sum as many bytes as their gradients"
+        "--weights",
+        type=Path,
+        help="record of initial weights, or of a run whose program reports its parameters: sum as many bytes",
     )
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
@@ -46,11 +63,11 @@ def main() -> None:
         ]
         command += ["--num-devices", str(size["num_gpus"]), "--num-nodes", str(size["num_nodes"])]
         command += ["--placement", arguments.placement, "--folder", folder]
-        if arguments.weights:
-            weights = load_file(arguments.weights.with_suffix(".safetensors"))
-            command += ["--bytes", str(count_gradient_bytes(weights))]
-        subprocess.run(command, env=build_surroundings(os.environ), check=True)
-        measured = json.loads((Path(folder) / "allreduce.json").read_text())
+        options = describe_gradients(arguments.weights) if arguments.weights else []
+        measured: dict[str, Any] = {"sizes": []}
+        if options is not None:
+            subprocess.run([*command, *options], env=build_surroundings(os.environ), check=True)
+            measured = json.loads((Path(folder) / "allreduce.json").read_text())
     whose = {"weights": arguments.weights.stem} if arguments.weights else {}
     write_json_atomic(arguments.record, {"device": device, **size, "nodes": nodes, **whose, **measured})
 

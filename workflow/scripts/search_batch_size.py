@@ -10,53 +10,78 @@ import json
 import os
 import sys
 import time
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NoReturn
 
+from howmanygpus.base.environment import build_surroundings
 from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.host.limits import read_memory_bytes
 from howmanygpus.measure.largest import bisecting, tries
 from howmanygpus.measure.largest.bisecting import NextTry, SearchError, SearchResult
+from howmanygpus.measure.largest.tries import Launcher, TryData
 from howmanygpus.measure.largest.try_log import TryLog
 from howmanygpus.measure.spec import MODEL_PATH_KEYS
 from howmanygpus.site.environments.find import resolve_python
-from howmanygpus.site.jobs.attempts import is_refused
+from howmanygpus.site.jobs.attempts import is_refused, prefer_interpreter
 from howmanygpus.site.jobs.endings import explain_crash
 from howmanygpus.site.jobs.ledger import is_packed, recorded, share_equally
 from howmanygpus.site.retrying import STARTED
 from howmanygpus.study.largest.search import FAILED, GAVE_UP, REFUSED, STUDY, complete_try, read_found
 
+TRAINING, PROGRAM = "howmanygpus.measure.launch.launch", "howmanygpus.measure.program.launch"
+"""Modules that start a try."""
 
-def do_try(arguments: argparse.Namespace, step: NextTry, deadline: float) -> dict:
-    """Do one try and return its row. deadline: of the job, by time.monotonic()."""
-    request, launch = arguments.request, arguments.launch
-    weights = str(arguments.weights.with_suffix(".safetensors"))
-    own = {key: launch.get(key) for key in MODEL_PATH_KEYS}
 
-    def make_spec(data_dir: str) -> dict:
-        return complete_try(request, step.batch, step.is_confirmation, data_dir, weights, own)
-
-    settings = request["settings"]
-    work = tries.TryData(
-        image_shape=tuple(request["image_shape"]),
-        num_classes=request["num_classes"],
-        multi_label=request["multi_label"],
-        images=step.batch * settings.get("accumulate", 1),
-        num_test=settings.get("eval_batch_size") or step.batch,
-    )
+def do_try(arguments: argparse.Namespace, step: NextTry, deadline: float, done: list[dict]) -> dict:
+    """Do one try and return its row. deadline: of the job, by time.monotonic(). done: rows of the tries before."""
+    request, launch, settings = arguments.request, arguments.launch, arguments.request["settings"]
+    launcher, make_spec, work = (plan_program_try if "program" in settings else plan_try)(arguments, step)
     placement = launch["placement"] | ({"scratch": None} if "scratch" in launch["placement"] else {})
     folder = arguments.record.parent / "tries" / f"{request['name']}_batch{step.batch}"
     left_s = deadline - time.monotonic()
     if left_s <= 0:
         raise TimeoutError("the time limit of the search is over; a further attempt goes on from its tries")
     memory = compute_memory_bytes(launch, settings.get("device_kind"))
-    python = resolve_python(arguments.environment)
-    ended = tries.do_try(python, make_spec, work, folder, placement, left_s, memory, explain_crash)
+    ended = tries.do_try(launcher, make_spec, work, folder, placement, left_s, memory, explain_crash)
+    if ended.outcome == bisecting.NO_STEP and not any(row["outcome"] == bisecting.FITS for row in done):
+        # A program that reports no step at all has another fault than too few samples.
+        ended = replace(ended, outcome=bisecting.FAILED)
     row = {"batch": step.batch, "num_steps": request["steps"][step.is_confirmation], **asdict(ended)}
     row |= {"is_confirmation": step.is_confirmation, "memory_limit_bytes": memory}
-    print(f"{step.batch} images: {ended.outcome} after {ended.seconds:.0f} s {ended.reason}".rstrip(), flush=True)
+    print(f"batch of {step.batch}: {ended.outcome} after {ended.seconds:.0f} s {ended.reason}".rstrip(), flush=True)
     return row
+
+
+def plan_try(arguments: argparse.Namespace, step: NextTry) -> tuple[Launcher, Callable, TryData]:
+    """Return what starts a try of a framework, what makes its specification, and its data."""
+    request, settings = arguments.request, arguments.request["settings"]
+    weights = str(arguments.weights.with_suffix(".safetensors"))
+    own = {key: arguments.launch.get(key) for key in MODEL_PATH_KEYS}
+    work = TryData(
+        image_shape=tuple(request["image_shape"]),
+        num_classes=request["num_classes"],
+        multi_label=request["multi_label"],
+        images=step.batch * settings.get("accumulate", 1),
+        num_test=settings.get("eval_batch_size") or step.batch,
+    )
+
+    def make_spec(data_dir: str) -> dict:
+        return complete_try(request, step.batch, step.is_confirmation, data_dir, weights, own)
+
+    surroundings = build_surroundings(os.environ)
+    return Launcher(resolve_python(arguments.environment), TRAINING, surroundings), make_spec, work
+
+
+def plan_program_try(arguments: argparse.Namespace, step: NextTry) -> tuple[Launcher, Callable, None]:
+    """Return what starts a try of a program, and what makes its specification."""
+    # Imported here because most searches are for no program.
+    from howmanygpus.study.program.study import complete_program_try
+
+    spec = complete_program_try(arguments.request, step.batch, step.is_confirmation)
+    prefer_interpreter(resolve_python(arguments.environment) if arguments.environment else spec["program"]["python"])
+    return Launcher(sys.executable, PROGRAM, os.environ), lambda data_dir: spec, None
 
 
 def compute_memory_bytes(launch: dict, kind: str | None) -> int | None:
@@ -80,13 +105,15 @@ def fail(arguments: argparse.Namespace, reason: str, tries: list[dict]) -> NoRet
 
 
 def describe(arguments: argparse.Namespace) -> dict:
-    return arguments.request | {"weights": str(arguments.weights)}
+    return arguments.request | ({"weights": str(arguments.weights)} if arguments.weights else {})
 
 
 def search(arguments: argparse.Namespace, notebook: TryLog) -> SearchResult:
     deadline = time.monotonic() + 60 * arguments.time_limit_min
-    while isinstance(step := bisecting.choose_next(notebook.tries, arguments.request["bound"]), NextTry):
-        notebook.add(do_try(arguments, step, deadline))
+    request = arguments.request
+    grid = {"step": request.get("step", 1), "of_program": "program" in request["settings"]}
+    while isinstance(step := bisecting.choose_next(notebook.tries, request["bound"], **grid), NextTry):
+        notebook.add(do_try(arguments, step, deadline, notebook.rows))
     return step
 
 
@@ -102,17 +129,17 @@ def main() -> None:
         "and `usual_kind`, `memory_mb` and `devices_of_host`, which give the memory of a device of cores",
     )
     parser.add_argument("--code", required=True, help="hash of the code that a try executes")
-    parser.add_argument("--weights", type=Path, required=True, help="record of the initial weights, beside them")
-    parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
-    parser.add_argument("--verdict", type=Path, required=True, help="the parity gate's verdict on the framework")
+    parser.add_argument("--weights", type=Path, nargs="?", help="record of the initial weights, beside them")
+    parser.add_argument("--environment", type=Path, nargs="?", help="record of the framework's environment")
+    parser.add_argument("--verdict", type=Path, nargs="?", help="the parity gate's verdict on the framework")
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the search is stopped")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     request, failed = arguments.request, arguments.record.with_suffix(FAILED)
     if not arguments.record.exists() and (known := read_found(str(arguments.record))):
         sys.exit(f"{arguments.record}: it failed in this call: {known['reason']}")
-    verdict = json.loads(arguments.verdict.read_text())
-    if is_refused(verdict["status"], arguments.launch["parity"]):
+    verdict = json.loads(arguments.verdict.read_text()) if arguments.verdict else None
+    if verdict and is_refused(verdict["status"], arguments.launch["parity"]):
         reason = f"{verdict['reason']}; see {arguments.verdict}"
         found, tries = {"largest": 0, "limit": REFUSED, "reason": reason}, []
     else:

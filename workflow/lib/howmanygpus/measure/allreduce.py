@@ -1,7 +1,9 @@
 """
 Measure how fast devices sum arrays, without any training: PyTorch's all-reduce over NCCL, or gloo on CPUs.
 
-The arrays have fixed sizes, or one array has as many bytes as the gradients of a network.
+The arrays have fixed sizes, or one array has as many bytes as the gradients of a network. If each device keeps a part
+of the parameters alone, a reduce-scatter of the gradients and two all-gathers of the parameters, for the forward and
+for the backward pass, take the place of the all-reduce.
 
 Called by the workflow, it starts one process per device, as a run would; called by those processes, it measures.
 """
@@ -46,10 +48,11 @@ WHAT: dict[str, Any] = {
 """The parts of the specification that do not depend on the devices."""
 
 
-def measure(spec: LaunchSpec, sizes_mib: Sequence[float]) -> list[dict]:
+def measure(spec: LaunchSpec, sizes_mib: Sequence[float], is_sharded: bool = False) -> list[dict]:
     """Return the seconds of each all-reduce of float32 arrays, by size; the slowest process counts.
 
-    sizes_mib: sizes of whole numbers of bytes that 4 divides.
+    sizes_mib: sizes of whole numbers of bytes that 4 divides. is_sharded: whether to time a reduce-scatter and two
+    all-gathers instead.
     """
     import torch
     import torch.distributed as dist
@@ -61,15 +64,26 @@ def measure(spec: LaunchSpec, sizes_mib: Sequence[float]) -> list[dict]:
     if is_cuda:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if is_cuda else "gloo", **({"device_id": device} if is_cuda else {}))
-    rows = []
+    rows, average = [], dist.ReduceOp.AVG if is_cuda else dist.ReduceOp.SUM
+
+    def exchange(array: Any, part: Any) -> None:
+        if not is_sharded:
+            dist.all_reduce(array, op=average)
+            return
+        dist.reduce_scatter_tensor(part, array, op=average)
+        for _ in range(2):
+            dist.all_gather_into_tensor(array, part)
+
     for size_mib in sizes_mib:
-        array, seconds = torch.ones(round(size_mib * 2**18), device=device), []
+        part = torch.ones(-(-round(size_mib * 2**18) // spec.num_gpus), device=device)
+        number = len(part) * spec.num_gpus if is_sharded else round(size_mib * 2**18)
+        array, seconds = torch.ones(number, device=device), []
         for _ in range(NUM_WARMUP + NUM_MEASURED):
             dist.barrier()
             if is_cuda:
                 torch.cuda.synchronize()
             started = time.perf_counter()
-            dist.all_reduce(array, op=dist.ReduceOp.AVG if is_cuda else dist.ReduceOp.SUM)
+            exchange(array, part)
             if is_cuda:
                 torch.cuda.synchronize()
             elapsed = torch.tensor(time.perf_counter() - started, dtype=torch.float64, device=device)
@@ -89,16 +103,17 @@ def main() -> None:
     parser.add_argument("--placement", type=json.loads, default={}, help="JSON: see howmanygpus.measure.host.placement")
     parser.add_argument("--folder", type=Path, required=True, help="where the processes leave what they measured")
     parser.add_argument("--bytes", type=int, help="size of the only array, in place of the fixed sizes")
+    parser.add_argument("--sharded", action="store_true", help="exchange as if each device kept a part of parameters")
     parser.add_argument("--measure", action="store_true", help="be one of the processes")
     arguments = parser.parse_args()
     die_with_parent()
     attempt, result = AttemptFolder(arguments.folder), arguments.folder / "allreduce.json"
     if arguments.measure:
         sizes_mib = [arguments.bytes / 2**20] if arguments.bytes else SIZES_MIB
-        rows = measure(LaunchSpec(**json.loads(attempt.spec.read_text())), sizes_mib)
+        rows = measure(LaunchSpec(**json.loads(attempt.spec.read_text())), sizes_mib, arguments.sharded)
         if os.environ["RANK"] == "0":
             medians = [row | {"median_s": statistics.median(row["seconds"])} for row in rows]
-            write_json_atomic(result, {"sizes": medians})
+            write_json_atomic(result, {"sizes": medians, "is_sharded": arguments.sharded})
         end_without_collecting()
         return
     num_gpus, num_nodes = arguments.num_devices, arguments.num_nodes
@@ -107,6 +122,7 @@ def main() -> None:
     write_json_atomic(attempt.spec, spec.to_dict())
     options = ["--measure", "--folder", str(arguments.folder)]
     options += ["--bytes", str(arguments.bytes)] if arguments.bytes else []
+    options += ["--sharded"] if arguments.sharded else []
     with lock_machine(placement, f"the all-reduce of {arguments.num_devices} devices"):
         sys.exit(run_processes(spec, placement, attempt, "howmanygpus.measure.allreduce", options, DEADLINE_S))
 

@@ -6,6 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+ENDED_WELL = "the program ended well and "
+"""How the reason begins why a program of the user has no result, although it did not fail."""
+
 
 def now() -> str:
     """Return the time as records have it: in ISO 8601, to a second, in UTC."""

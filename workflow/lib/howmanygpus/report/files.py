@@ -18,13 +18,13 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 TEXTS = [column.name for column in COLUMNS if column.kind is str]
 TEXTS += """
     base_variant metric quality_metric protocol control currency gradients_of class left_out split model_options
-    own_rates curve series kind of part layout search record status reason stale_because repeats_ended health
-    problem telemetry_problem refusal remark remarks remedy finding sentence wall_sentence effect causes lacks
-    not_known framework_version python_version device_model driver_version git_commit manifest_sha256 hostname nodes
-    gpu_uuids most_throttled throttled_device slow_process processes processes_s job_id started_at measured_at
-    parity run_dir trace better clock roles outcome limit limit_reason max_limit lowest_bound scaling_mode
-    best_one_device run_next about name title authors year url feeding source version hardware program input_from
-    throttle_reasons energy_from steps_include same_quality measure comparable compared_with counted_by fair_order
+    own_rates curve series kind of part layout search record status reason stale_because repeats_ended health problem
+    telemetry_problem refusal remark remarks remedy finding sentence wall_sentence effect causes lacks not_known
+    framework_version python_version device_model driver_version git_commit manifest_sha256 hostname nodes gpu_uuids
+    most_throttled throttled_device slow_process processes processes_s job_id started_at measured_at parity run_dir
+    trace better clock roles outcome limit limit_reason max_limit lowest_bound scaling_mode best_one_device run_next
+    about name title authors year url feeding source version hardware program input_from throttle_reasons energy_from
+    flops_from activity_missing steps_include same_quality measure comparable compared_with counted_by fair_order
     unfair_order order_changes baseline_machinery operator_1 operator_2 operator_3
 """.split()  # noqa: SIM905, because a list would take a line for each
 """

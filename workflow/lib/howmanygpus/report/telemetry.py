@@ -9,6 +9,8 @@ from howmanygpus.measure.host.samples import COLUMNS, WORDS
 
 HOST = "host"
 """Device of the rows about a whole node."""
+ACTIVITY = ("sm_active_frac", "tensor_active_frac", "dram_bandwidth_frac")
+"""Columns of what the units of a GPU did."""
 TEXTS = ("device", "throttle_reasons", "cores_frac")
 """Columns with words or with several numbers, separated by spaces."""
 
@@ -52,6 +54,17 @@ def _begins_with(devices: pd.Series, prefixes: tuple[str, ...]) -> pd.Series:
 def find_problem(record: dict) -> str | None:
     """Return why the samples of a run are incomplete; None if they are not. record: its run.json or attempt.json."""
     return record.get("telemetry", {}).get("problem")
+
+
+def explain_missing(record: dict, columns: Iterable[str]) -> str | None:
+    """Return why no device of a run gave any of some columns; None if one did, or if nobody asked for them.
+
+    record: a run.json. The reason of the first device counts for all, which have the same driver.
+    """
+    found = [words.split(" (", 1) for each in record.get("telemetry", {}).get("missing", {}).values() for words in each]
+    reasons = {name: rest[0].removesuffix(")") if rest else "" for name, *rest in found}
+    missing = [reasons[WORDS[column]] for column in columns if WORDS[column] in reasons]
+    return missing[0] or "no reason given" if len(missing) == len(list(columns)) else None
 
 
 def lacks(record: dict, column: str) -> bool:

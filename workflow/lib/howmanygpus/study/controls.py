@@ -10,6 +10,9 @@ Controls measure rates, so a long run is cut after an epoch and WINDOWS windows.
 includes the first epoch of images that the memory cannot hold; a resident batch is read from no disk and needs none.
 Without evaluation a run has its full length, because its number of evaluations is part of what is compared.
 
+A program of the user is asked to leave the part out, and is stopped when its rate is known, see
+measure.program.progress. It evaluates as it likes, which is in no rate.
+
 Without exchange each replica trains alone on its share of the batch, with the learning rate of one device, so that a
 rate that is meant for all devices does not make its loss infinite.
 """
@@ -23,7 +26,7 @@ from howmanygpus.settings import BY_FRAMEWORK
 from howmanygpus.study.config.learning import resolve_optimizer
 from howmanygpus.study.loaders import SHARED
 from howmanygpus.study.runs import Run
-from howmanygpus.study.study import Control, Study
+from howmanygpus.study.study import AnyStudy, Control, Study
 
 PREFIX = "control_"
 RESIDENT_INPUT, NO_EXCHANGE, NO_EVALUATION = "resident_input", "no_exchange", "no_evaluation"
@@ -32,7 +35,7 @@ WINDOWS = 5
 """Measured windows of a control that is shorter than the run that it repeats."""
 
 
-def add_controls(study: Study) -> Study:
+def add_controls(study: AnyStudy) -> AnyStudy:
     """Return a study with its controls behind its own runs, in the order of these."""
     controls = _plan_controls(study)
     named = {run.path: control for run, control in controls.items()}
@@ -79,6 +82,10 @@ def _list_ends(curve: list[Run]) -> list[Run]:
 
 def _make_controls(study: Study, base: Run) -> Iterator[tuple[Run, Control]]:
     """Yield the controls of a run. A control whose part the run lacks is not planned."""
+    if study.is_program:
+        for name in (RESIDENT_INPUT, NO_EXCHANGE) if base.num_gpus > 1 else (RESIDENT_INPUT,):
+            yield replace(base, variant=f"{PREFIX}{name}"), Control(name, base, {})
+        return
     settings = study.settings_of(base)
     steps_per_epoch = study.description.num_train // study.global_batch_size(base)
 

@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from howmanygpus.config.errors import ConfigError, refuse
 from howmanygpus.measure.spec import RANDOM_INPUTS
@@ -17,9 +17,8 @@ from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.adaptive.keys import AUTO, count_repeats
 from howmanygpus.study.largest.sizes import MAX, UNRESOLVED, list_numbers
 from howmanygpus.study.runs import Run
-from howmanygpus.study.study import Study
+from howmanygpus.study.study import AnyStudy, Study
 
-AnyStudy = TypeVar("AnyStudy", bound=Study)
 MAX_RUNS = 100_000
 """A larger number of runs is considered a mistake in the lists of a study."""
 

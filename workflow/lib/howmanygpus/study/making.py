@@ -32,7 +32,7 @@ def make_studies(
             place = f"studies.{group}"
             with errors.collect():
                 studies[name] = (
-                    make_program_study(name, given, machine, place)
+                    make_program_study(name, given, machine, place, find_largest)
                     if "program" in given
                     else make_study(name, given, datasets, machine, place, find_largest)
                 )

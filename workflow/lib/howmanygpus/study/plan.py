@@ -18,7 +18,7 @@ from howmanygpus.study.checks.doubts import find_doubts
 from howmanygpus.study.config.datasets import expand_paths
 from howmanygpus.study.config.models import split_models
 from howmanygpus.study.gate_cells import ParityCell, ParityGroup, describe_planned, group_cells
-from howmanygpus.study.largest.search import Find, Search, read_found
+from howmanygpus.study.largest.search import Find, ProgramSearch, Search, read_found
 from howmanygpus.study.making import make_studies
 from howmanygpus.study.own.folder import ModelFolder
 from howmanygpus.study.own.model import OwnModel
@@ -106,9 +106,9 @@ class Plan:
         return {run.path: study.parity_cell(run) for study, run in self._supported}
 
     @cached_property
-    def searches(self) -> dict[str, tuple[Search, list[Study]]]:
+    def searches(self) -> dict[str, tuple[Search | ProgramSearch, list[Study]]]:
         """The searches for the largest batch, by their names, each with the studies that need it."""
-        found: dict[str, tuple[Search, list[Study]]] = {}
+        found: dict[str, tuple[Search | ProgramSearch, list[Study]]] = {}
         for study, search, _ in self._searched:
             studies = found.setdefault(search.name, (search, []))[1]
             studies += [study] if study not in studies else []
@@ -119,15 +119,16 @@ class Plan:
         """The cells of the parity gate that cover the runs behind each search, by its name."""
         cells: dict[str, list[ParityCell]] = {}
         for study, search, run in self._searched:
-            cells.setdefault(search.name, []).append(study.parity_cell(run))
+            if not study.is_program:
+                cells.setdefault(search.name, []).append(study.parity_cell(run))
         return cells
 
     @property
-    def _searched(self) -> list[tuple[Study, Search, Run]]:
+    def _searched(self) -> list[tuple[Study, Search | ProgramSearch, Run]]:
         """Each series that needs a search, with its first run."""
         return [
             (study, search, study.largest.samples[series])
-            for study in self._with_data
+            for study in self.studies.values()
             if study.largest
             for series, search in study.largest.searches.items()
         ]
@@ -136,7 +137,8 @@ class Plan:
     def gated(self) -> list[tuple[Study, ParityCell]]:
         """The cells of all runs, and of those behind searches, each with its study."""
         runs = [(study, self.cells[run.path]) for study, run in self._supported]
-        return [*runs, *((study, study.parity_cell(run)) for study, _, run in self._searched)]
+        searched = [(study, run) for study, _, run in self._searched if not study.is_program]
+        return [*runs, *((study, study.parity_cell(run)) for study, run in searched)]
 
     @cached_property
     def verdicts(self) -> dict[str, str]:

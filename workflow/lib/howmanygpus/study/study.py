@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from howmanygpus.config.schema import drop_defaults, study_defaults
 from howmanygpus.gate.task_forms import Variation, name_form
@@ -294,3 +294,6 @@ class Study:
         own = {self.own_model.path: self.config["model"]} if self.own_model else {}
         starts = {self.variants[variant]["init"]: start for variant, start in self.starts.items()}
         return own | {given: start.identity for given, start in starts.items() if start.path}
+
+
+AnyStudy = TypeVar("AnyStudy", bound=Study)

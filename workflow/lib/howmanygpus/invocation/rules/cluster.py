@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 
 from howmanygpus.invocation.rules.functions import RuleFunctions, with_signature
+from howmanygpus.invocation.rules.products import OF_PROGRAM
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.machine import Device
 from howmanygpus.site.offer import Offer, ask_for_offer
@@ -94,6 +95,14 @@ class ClusterRules(RuleFunctions):
     def allreduce_environment(self, wildcards) -> str:
         environments = FRAMEWORKS["pytorch_ddp"].environments
         return environment_record(environments[self._machine.device(wildcards.device).kind])
+
+    def gradients(self, wildcards) -> str:
+        """Return the record of the weights with the gradients, or of a run whose program reports its parameters."""
+        if not wildcards.weights.startswith(OF_PROGRAM):
+            return f"results/weights/{wildcards.weights}.json"
+        study = self._plan.studies[wildcards.weights.removeprefix(OF_PROGRAM)]
+        own = [run for run in study.runs if run.variant == next(iter(study.variants)) and not run.unsupported]
+        return f"results/runs/{min(own, key=lambda run: (run.num_gpus, run.repeat)).path}/run.json"
 
     def allreduce_device(self, wildcards) -> str:
         """Return as JSON the device of a measurement, as measure.allreduce expects it."""

@@ -18,6 +18,8 @@ from howmanygpus.study.published import list_files, list_published_columns
 from howmanygpus.study.runs import Run
 from howmanygpus.study.study import Study
 
+OF_PROGRAM = "of_program_"
+"""What stands in the name of an all-reduce before a study whose program reports its parameters."""
 ANSWER, PAGES = "answer.txt", ("results/parity/parity.html", "results/all_runs.html", "results/pages")
 TIMELINE = re.compile(r"results/timelines/(?P<run>.+)\.svg")
 
@@ -291,5 +293,8 @@ def list_gradient_allreduces(study: Study, runs: Iterable[Run]) -> list[str]:
     own = [run for run in runs if run.variant == first and not run.unsupported] if is_measured else []
     several = [run for run in own if run.num_gpus > 1]
     layouts = list_allreduces(study.config, several)
-    weights = [Path(study.weights_file(run)).stem for run in several[:1]]
+    if study.is_program:
+        weights = [f"{OF_PROGRAM}{study.name}"] * bool(several)
+    else:
+        weights = [Path(study.weights_file(run)).stem for run in several[:1]]
     return [f"{layout.removesuffix('.json')}_{name}.json" for layout in layouts for name in weights]

@@ -6,6 +6,8 @@ does not give a value, the next way to ask for it is tried. If none is left, the
 again.
 """
 
+import functools
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -115,6 +117,71 @@ def list_slow_reads(board: Any) -> dict[str, list[Read]]:
     }
 
 
+ACTIVITY = {
+    "sm_active_frac": pynvml.NVML_GPM_METRIC_SM_UTIL,
+    "tensor_active_frac": pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL,
+    "dram_bandwidth_frac": pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL,
+}
+"""GPM metrics of NVML by column, all in per cent (nvml.h, nvmlGpmMetricId_t): SMs that were busy, time of SMs with any
+tensor operation, and bandwidth of the memory over its theoretical maximum."""
+REFRESH_S = 0.1
+"""Shortest time between two GPM samples that are compared: the GPU refreshes its counters that often (nvml.h)."""
+OF_PART = "not asked for of a part of a GPU (MIG)"
+
+
+class Activity:
+    """What the units of a whole GPU did, from the differences of counters (GPM), which Hopper and later GPUs have.
+
+    Each pair of samples has the time since the sample before, so that no time is left out.
+    """
+
+    def __init__(self, board: Any):
+        self._board = board
+        self._before: Any = None
+        self._spare: Any = None
+        self._read_at = -math.inf
+        self._error: pynvml.NVMLError | None = None
+        self._found: dict[int, pynvml.c_nvmlGpmMetric_t] = {}
+
+    def read(self, metric: int) -> float | None:
+        """Return a metric as a fraction, as a mean since the samples before; None at the first call.
+
+        Raises NVMLError if the GPU, its driver or a permission does not give it.
+        """
+        if (now := time.monotonic()) - self._read_at >= REFRESH_S:
+            self._read_at, self._error = now, None
+            try:
+                self._update()
+            except pynvml.NVMLError as error:
+                self._error = error
+        if self._error:
+            raise self._error
+        if not self._found:
+            return None
+        found = self._found[metric]
+        if found.nvmlReturn != pynvml.NVML_SUCCESS:
+            raise pynvml.NVMLError(found.nvmlReturn)
+        return found.value / 100 if math.isfinite(found.value) else None
+
+    def _update(self) -> None:
+        if self._spare is None:
+            if not pynvml.nvmlGpmQueryDeviceSupport(self._board).isSupportedDevice:
+                raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+            self._spare = pynvml.nvmlGpmSampleAlloc()
+        pynvml.nvmlGpmSampleGet(self._board, self._spare)
+        before, self._before, self._spare = self._before, self._spare, None
+        if before is None:
+            return
+        # The older sample is overwritten by the next one.
+        self._spare = before
+        asked = pynvml.c_nvmlGpmMetricsGet_t(version=pynvml.NVML_GPM_METRICS_GET_VERSION, numMetrics=len(ACTIVITY))
+        asked.sample1, asked.sample2 = before, self._before
+        for position, metric in enumerate(ACTIVITY.values()):
+            asked.metrics[position].metricId = metric
+        pynvml.nvmlGpmMetricsGet(asked)
+        self._found = {asked.metrics[each].metricId: asked.metrics[each] for each in range(len(ACTIVITY))}
+
+
 class Gpu:
     """A GPU or a part of one, given its UUID.
 
@@ -129,11 +196,15 @@ class Gpu:
         self._uuid, board = uuid, get_board(uuid)
         slow = list_slow_reads(board)
         self._reads = list_own_reads(pynvml.nvmlDeviceGetHandleByUUID(uuid)) | list_fast_reads(board) | slow
-        self._slow = frozenset(slow)
-        self.expected = {uuid: tuple(self._reads)}
+        is_part, activity = uuid.startswith("MIG-"), Activity(board)
         of_board = [column for column in self._reads if column not in OWN]
-        self.of_board = {uuid: of_board} if uuid.startswith("MIG-") else {}
-        self._reasons: dict[str, str] = {}
+        self.of_board = {uuid: of_board} if is_part else {}
+        self._reads |= {
+            column: [] if is_part else [functools.partial(activity.read, metric)] for column, metric in ACTIVITY.items()
+        }
+        self._slow = frozenset((*slow, *ACTIVITY))
+        self.expected = {uuid: tuple(self._reads)}
+        self._reasons: dict[str, str] = dict.fromkeys(ACTIVITY, OF_PART) if is_part else {}
         self.missing = {uuid: self._reasons}
         self._given: set[str] = set()
         self._failing: dict[str, tuple[float, str]] = {}
@@ -151,7 +222,9 @@ class Gpu:
                 except pynvml.NVMLError as error:
                     self._note_failure(column, error, time_s)
                 else:
-                    self._note_success(column)
+                    # Of rates, the first sample has none, and the next one may show that they are not given.
+                    if values[column] is not None:
+                        self._note_success(column)
         yield self._uuid, values
 
     def _note_success(self, column: str) -> None:

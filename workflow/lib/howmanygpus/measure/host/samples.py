@@ -7,6 +7,7 @@ COLUMNS = (
     *("time_s", "node", "device", "utilisation_frac", "memory_gib", "power_w", "energy_j"),
     *("temperature_c", "sm_clock_mhz", "memory_clock_mhz", "throttle_reasons"),
     *("pcie_rx_gib_per_s", "pcie_tx_gib_per_s", "nvlink_rx_gib_per_s", "nvlink_tx_gib_per_s"),
+    *("sm_active_frac", "tensor_active_frac", "dram_bandwidth_frac"),
     *("cores_frac", "disk_read_gib_per_s", "disk_write_gib_per_s", "network_rx_gib_per_s", "network_tx_gib_per_s"),
 )
 WORDS = {
@@ -22,6 +23,9 @@ WORDS = {
     "pcie_tx_gib_per_s": "rate sent over PCIe",
     "nvlink_rx_gib_per_s": "rate received over NVLink",
     "nvlink_tx_gib_per_s": "rate sent over NVLink",
+    "sm_active_frac": "activity of SMs",
+    "tensor_active_frac": "activity of tensor cores",
+    "dram_bandwidth_frac": "use of the memory bandwidth",
     "cores_frac": "utilisation of each core",
     "disk_read_gib_per_s": "rate of reading from disks",
     "disk_write_gib_per_s": "rate of writing to disks",

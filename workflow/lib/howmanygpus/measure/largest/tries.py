@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,13 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from howmanygpus.base.environment import build_surroundings
 from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.input.prepared import PreparedData
 from howmanygpus.measure.input.writing import write_data
-from howmanygpus.measure.largest.bisecting import FAILED, FITS, OUT_OF_HOST_MEMORY, OUT_OF_MEMORY
+from howmanygpus.measure.largest.bisecting import FAILED, FITS, NO_STEP, OUT_OF_HOST_MEMORY, OUT_OF_MEMORY
 from howmanygpus.measure.loop.memory_messages import FAILED_ALLOCATION
-from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.measure.records import ENDED_WELL, AttemptFolder
 
 LONGEST_S = 1800.0
 """Time limit of a try."""
@@ -93,10 +92,19 @@ def draw_data(work: TryData) -> PreparedData:
     )
 
 
+@dataclass(frozen=True)
+class Launcher:
+    """What starts a try: the interpreter with the launcher's module, and the variables that it gets."""
+
+    python: str
+    module: str
+    environment: Mapping[str, str]
+
+
 def do_try(
-    python: str,
+    launcher: Launcher,
     make_spec: Callable[[str], dict],
-    work: TryData,
+    work: TryData | None,
     folder: Path,
     placement: dict,
     deadline_s: float,
@@ -105,22 +113,24 @@ def do_try(
 ) -> TryEnding:
     """Train with one batch size, and return how that ended. Only the folder of a try that failed is kept.
 
-    python: interpreter of the framework's environment. make_spec: returns the specification of the run, given the
-    folder of its data. folder: of this try; it is replaced. placement: see measure.host.placement. memory_bytes: memory
-    limit of a process, on CPUs. explain: see site.jobs.endings.explain_crash.
+    make_spec: returns the specification of the run, given the folder of its data. work: None for a program of the user,
+    which has data of its own. folder: of this try; it is replaced. placement: see measure.host.placement. memory_bytes:
+    memory limit of a process, on CPUs. explain: see site.jobs.endings.explain_crash.
     """
     shutil.rmtree(folder, ignore_errors=True)
     attempt, data, result = AttemptFolder(folder / "attempt"), folder / "data", folder / "run"
     attempt.path.mkdir(parents=True)
-    write_data(data, draw_data(work))
+    data.mkdir()
+    if work:
+        write_data(data, draw_data(work))
     spec = make_spec(str(data))
     write_json_atomic(attempt.spec, spec)
     write_json_atomic(attempt.placement, placement)
-    command = [python, "-m", "howmanygpus.measure.launch.launch", "--attempt", str(attempt.path)]
+    command = [launcher.python, "-m", launcher.module, "--attempt", str(attempt.path)]
     command += ["--run-dir", str(result), "--deadline-s", str(min(deadline_s, LONGEST_S))]
     command += ["--parent", str(os.getpid())]
     killed_before, started = count_killed(), time.monotonic()
-    exit_status, said = run(command, folder / "said.txt", memory_bytes)
+    exit_status, said = run(command, launcher.environment, folder / "said.txt", memory_bytes)
     seconds = time.monotonic() - started
     if not (record := read_record(result / "run.json")) and (record := read_record(attempt.record)):
         record |= explain(attempt, record)
@@ -128,16 +138,21 @@ def do_try(
     if status == RUNNING:
         ended_by = signal.Signals(-exit_status).name if exit_status < 0 else f"exit status {exit_status}"
         status, reason = "crashed", f"the launcher ended without a word, by {ended_by}"
+    if work is None:
+        # What a program said last is its reason, with all that it said before.
+        reason = (reason.splitlines() or [""])[-1]
     outcome = judge(status, f"{reason}\n{said}", spec["device_kind"], count_killed() > killed_before)
-    shutil.rmtree(folder if outcome != FAILED else data)
+    if outcome == FAILED and reason.startswith(ENDED_WELL):
+        outcome = NO_STEP
+    shutil.rmtree(folder if outcome not in (FAILED, NO_STEP) else data)
     return TryEnding(outcome, status, reason, seconds, record.get("peak_memory_bytes"), record.get("device_model"))
 
 
-def run(command: list[str], path: Path, memory_bytes: int | None) -> tuple[int, str]:
+def run(command: list[str], environment: Mapping[str, str], path: Path, memory_bytes: int | None) -> tuple[int, str]:
     """Run a command, print its output, and return its exit status and output. path: file for the output."""
     with open(path, "wb") as file:
         prepare = partial(limit_memory, memory_bytes)
-        options: dict[str, Any] = {"env": build_surroundings(os.environ), "preexec_fn": prepare}
+        options: dict[str, Any] = {"env": environment, "preexec_fn": prepare}
         ended = subprocess.run(command, check=False, stdout=file, stderr=subprocess.STDOUT, **options)
     said = path.read_text(errors="replace")
     print(said, end="", flush=True)

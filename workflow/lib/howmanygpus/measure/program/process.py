@@ -33,10 +33,11 @@ from howmanygpus.measure.launch.rank_process import RANK_VARIABLES, read_place
 from howmanygpus.measure.loop.clocks import ClockFaults, PhaseTimer, read_second_clock
 from howmanygpus.measure.program.command import build_shell, fill_command
 from howmanygpus.measure.program.ending import Ending
-from howmanygpus.measure.program.reports import LINE_END, REPORT_VARIABLE, TERMINAL
+from howmanygpus.measure.program.ranks import time_processes
+from howmanygpus.measure.program.reports import CONTROL_VARIABLE, LINE_END, REPORT_VARIABLE, TERMINAL
 from howmanygpus.measure.program.spec import ProgramSpec
-from howmanygpus.measure.program.watching import POLL_S, Watcher
-from howmanygpus.measure.records import AttemptFolder
+from howmanygpus.measure.program.watching import POLL_S, REPORTS, Watcher
+from howmanygpus.measure.records import ENDED_WELL, AttemptFolder
 
 GRACE_S = 10.0
 
@@ -51,8 +52,12 @@ def read_rank(spec: ProgramSpec) -> tuple[int, int]:
 
 
 def build_environment(spec: ProgramSpec, rank: int, local_rank: int, report: Path | None) -> dict[str, str]:
-    """Return the environment variables of the program. report: where it writes reports, on the first process."""
-    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", REPORT_VARIABLE)}
+    """Return the environment variables of the program. report: where it writes reports, on the first process.
+
+    In a control run all processes report, because each may be the slow one.
+    """
+    left_out = ("PYTHONPATH", REPORT_VARIABLE, CONTROL_VARIABLE)
+    environment = {key: value for key, value in os.environ.items() if key not in left_out}
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
         environment.pop(name, None)
     if spec.program["start"] != "once":
@@ -62,6 +67,8 @@ def build_environment(spec: ProgramSpec, rank: int, local_rank: int, report: Pat
         environment |= {name: str(value) for name, value in ranks.items()}
     if report:
         environment[REPORT_VARIABLE] = str(report.absolute())
+    if control := spec.program.get("control"):
+        environment[CONTROL_VARIABLE] = control
     return environment
 
 
@@ -151,13 +158,16 @@ def describe_outcome(spec: ProgramSpec, watcher: Watcher, ended_at: float) -> di
     """Return the outcome of a program that ended well, or that reported one."""
     progress, code = watcher.progress, {"code": spec.program["files"]}
     status, reason = progress.status or "completed", progress.reason
-    if status == "completed" and (missing := progress.missing_steps):
+    if status == "completed" and (ignored := progress.explain_ignored_control()):
+        status, reason = "unsupported", ignored
+    if status == "completed" and "stop_after" not in spec.program and (missing := progress.missing_steps):
         reason = f"it ended after step {progress.steps} of {progress.steps + missing} that its output announced"
+    outcome = {"status": status, "reason": reason, **code}
     if status in ("out_of_memory", "unsupported"):
-        return {"status": status, "reason": reason, **code}
+        return outcome
     uuids = list_gpu_uuids() if spec.device_kind == "cuda" else []
     return {
-        **{"status": status, "reason": reason, **code},
+        **outcome,
         **progress.describe(watcher.convert_to_wall_time(ended_at)),
         "disturbance": watcher.describe_disturbance(),
         "num_processes": count_processes(spec),
@@ -170,7 +180,7 @@ def explain_missing_outcome(watcher: Watcher) -> str:
     if watcher.error:
         return watcher.error
     silence = watcher.explain_silence()
-    return silence and f"the program ended well and {silence}"
+    return silence and f"{ENDED_WELL}{silence}"
 
 
 def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
@@ -180,7 +190,8 @@ def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
         bind_to_device_cores(local_rank, spec.cores_per_device)
     others = OtherWork(str(attempt.path), list_gpu_uuids()) if spec.num_nodes == 1 else None
     watcher = Watcher(spec, attempt, started_at, others) if rank == 0 else None
-    environment = build_environment(spec, rank, local_rank, watcher.path if watcher else None)
+    reports = attempt.path / REPORTS
+    environment = build_environment(spec, rank, local_rank, reports if watcher or spec.program.get("control") else None)
     *shell, script = build_shell(spec, fill_command(spec, os.environ))
     command = [*shell, ANNOUNCE + script]
     # Reports have the time of day.
@@ -215,6 +226,8 @@ def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
         attempt.error_of(rank).write_text(make_hiding(environment)(mistake))
         return 1
     outcome = describe_outcome(spec, watcher, ended_at)
+    if outcome["status"] == "completed" and spec.program.get("control"):
+        time_processes(spec, attempt, outcome)
     if outcome["status"] == "completed":
         outcome |= ClockFaults(laps.apart_s, stops=suspensions.stops, slept_s=suspensions.slept_s).judge()
     write_json_atomic(attempt.outcome, outcome)

@@ -8,7 +8,13 @@ the last report of a step. The window after it is measured only if the metric's 
 is unknown how much of the time was training; the window is then `unclear` and counts in no rate. So is a window during
 which a clock was set. Step 0 of a later epoch ends the time between two epochs, which counts as evaluation. A report
 that repeats the last step is no report, because progress bars draw a step again. A report with an epoch alone names the
-epoch of the reports of steps after it. The first epoch is 1, also of a program that counts its epochs from 0.
+epoch of the reports of steps after it. The time between the two reports of a checkpoint is in no window and no
+evaluation. One that has not ended when the next step is reported never ends: its window is `unclear`. The first epoch
+is 1, also of a program that counts its epochs from 0.
+
+In a control run, a program says which part of its work it leaves out. One that does not is stopped, and one that does
+after CONTROL_WINDOWS measured windows of CONTROL_S seconds, because only rates are compared. What it leaves out may
+make its loss infinite, so that this says nothing.
 """
 
 import math
@@ -17,24 +23,51 @@ from dataclasses import replace
 from typing import Any
 
 from howmanygpus.measure.loop.clocks import Clocks
-from howmanygpus.measure.program.reports import Report, ReportError
+from howmanygpus.measure.program.reports import BEGIN, END, FACTS, Report, ReportError
 from howmanygpus.measure.records import finite_or_none
 
+HEARD_S = 2.0
+"""Seconds after its first window in which a program of a control run must have said what it leaves out."""
+CONTROL_WINDOWS, CONTROL_S = 5, 20.0
+"""Measured windows, and seconds of these, after which a control run is stopped."""
+LINES = {
+    "resident_input": 'give it resident(loader), or one batch for all steps if control("resident_input") is true',
+    "no_exchange": 'call stop_exchange(model), or have each process train alone if control("no_exchange") is true',
+}
+"""What a program does in a control run, with the functions of report_progress.py."""
 UNMEASURED = {"data_wait_s": None, "peak_memory_bytes": None, "host_to_device_gib_per_s": None}
 
 
 class Progress:
-    """What a program has reported so far. write: takes events; the moment of each is its report's time."""
+    """What a program has reported so far.
 
-    def __init__(self, warmup_steps: int, global_batch_size: int, started_at: float, write: Callable[[dict], None]):
+    write: takes events; the moment of each is its report's time. control: what the program is to leave out; empty
+    unless this is a control run.
+    """
+
+    def __init__(
+        self,
+        warmup_steps: int,
+        global_batch_size: int,
+        started_at: float,
+        write: Callable[[dict], None],
+        control: str = "",
+    ):
+        self._control, self._is_control_heard = control, False
         self._warmup_steps, self._global_batch_size = warmup_steps, global_batch_size
         self._started_at, self._write = started_at, write
         self.clocks = Clocks()
         self.init_s: float | None = None
         self.steps, self.samples, self.status, self.reason = 0, 0, "", ""
         self.versions: dict[str, str] = {}
+        self.facts: dict[str, float | bool] = {}
+        """The last values of reports.FACTS, and whether parameters are sharded."""
+        self.checkpoint_s = 0.0
+        self.unended_checkpoint: int | None = None
+        """Steps after which the first checkpoint began that has no end."""
+        self._checkpoint_began: float | None = None
         self._last_time = started_at
-        self._has_first = False
+        self._has_first, self._first_at, self._num_measured = False, math.inf, 0
         self._epoch: int | None = None
         self._named_epoch: int | None = None
         self._is_epoch_0_trained = False
@@ -61,16 +94,40 @@ class Progress:
             # Before any step, epoch 0 is that of an evaluation of the untrained model.
             self._is_epoch_0_trained |= report.epoch == 0 and bool(report.step or self.steps)
             report = replace(report, epoch=report.epoch + self._is_epoch_0_trained)
+        self.note(report)
+        if report.checkpoint == END:
+            self._end_checkpoint(report)
         report = self._count_on(report)
         is_step = report.step is not None and not report.metric
         if is_step:
             self._end_window(report)
         if report.metric:
             self._end_evaluation(report)
-        if report.loss is not None and not math.isfinite(report.loss):
+        if report.checkpoint == BEGIN:
+            self._lose_checkpoint()
+            self._checkpoint_began = report.time
+        if report.loss is not None and not self._control and not math.isfinite(report.loss):
             self.status, self.reason = "diverged", f"training loss is {report.loss} at step {self.steps}"
         if report.status:
             self.status, self.reason = report.status, report.reason or "reported by the program"
+
+    def note(self, report: Report) -> None:
+        """Take what a report says of the whole program."""
+        self.facts |= {name: value for name in FACTS if (value := getattr(report, name)) is not None}
+        self.facts |= {"sharded": report.is_sharded} if report.is_sharded is not None else {}
+        self._is_control_heard |= bool(self._control) and report.control == self._control
+
+    def explain_ignored_control(self) -> str:
+        """Say how the program would leave out what it does not; empty if it does, or if this is no control run."""
+        if not self._control or self._is_control_heard:
+            return ""
+        return f"the program does not ask control() of report_progress.py: {LINES[self._control]} (docs/program.md)"
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether this is a control run that has measured its rate."""
+        is_long = self.clocks.measured_s >= CONTROL_S and self._num_measured >= CONTROL_WINDOWS
+        return bool(self._control) and is_long
 
     @property
     def is_past_warmup(self) -> bool:
@@ -99,7 +156,7 @@ class Progress:
     def _end_window(self, report: Report) -> None:
         step = report.step or 0
         if step == 0 and not self._has_first:
-            self.init_s, self._last_time = report.time - self._started_at, report.time
+            self.init_s, self._last_time = report.time - self._started_at - self.checkpoint_s, report.time
             return
         if step == self.steps:
             return
@@ -108,6 +165,10 @@ class Progress:
         samples = step * self._global_batch_size if report.samples is None else report.samples
         if samples < self.samples:
             raise ReportError(f"{samples} samples were reported after {self.samples}; report those since the start")
+        if self._has_first and report.time - self._first_at > HEARD_S and (reason := self.explain_ignored_control()):
+            self.status, self.reason = "unsupported", reason
+            return
+        self._lose_checkpoint()
         num_steps, elapsed_s = step - self.steps, report.time - self._last_time
         phase = self._count(step, num_steps, elapsed_s)
         event = {"event": "window", "wall_s": report.time - self._started_at, "epoch": report.epoch, "phase": phase}
@@ -116,7 +177,27 @@ class Progress:
         # The time of a step is known only if each one is reported.
         self._write(event | {"steps_s": [round(elapsed_s, 6)] if num_steps == 1 else []})
         self.steps, self.samples, self._last_time = step, samples, report.time
+        self._first_at = min(self._first_at, report.time)
         self._has_first, self._is_clean, self._last_num_steps = True, True, num_steps
+
+    def _end_checkpoint(self, report: Report) -> None:
+        """Take the time of a checkpoint out of what is open. An end without a beginning says nothing."""
+        if self._checkpoint_began is None:
+            return
+        elapsed_s = report.time - max(self._checkpoint_began, self._last_time)
+        self._checkpoint_began = None
+        self.checkpoint_s += elapsed_s
+        self._last_time += elapsed_s
+        event = {"event": "checkpoint", "wall_s": report.time - self._started_at, "step": self.steps}
+        self._write(event | {"elapsed_s": elapsed_s})
+
+    def _lose_checkpoint(self) -> None:
+        """Note that an open checkpoint never ends; how much of the time was training is not known."""
+        if self._checkpoint_began is None:
+            return
+        self._checkpoint_began, self._is_clean = None, False
+        if self.unended_checkpoint is None:
+            self.unended_checkpoint = self.steps
 
     def _explain_lower(self, step: int) -> str:
         """Say what to do about a step that is lower than the last one."""
@@ -140,6 +221,7 @@ class Progress:
             return "warmup" if self._is_clean else "unclear"
         self.clocks.measured_s += elapsed_s
         self.clocks.measured_steps += num_steps
+        self._num_measured += 1
         return "train"
 
     def _end_evaluation(self, report: Report) -> None:
@@ -154,13 +236,14 @@ class Progress:
     @property
     def missing_steps(self) -> int | None:
         """Announced steps after the last report; 0 if no further report was due, None if none is announced."""
-        if self._announced_steps is None:
+        if self._announced_steps is None or self._control:
             return None
         missing = self._announced_steps - self.steps
         return missing if missing >= max(self._last_num_steps, 1) else 0
 
     def describe(self, ended_at: float) -> dict[str, Any]:
         """Return the entries of run.json that are measured, and null for what is not."""
+        self._lose_checkpoint()
         clocks = self.clocks
         return {
             "init_s": self.init_s,
@@ -171,6 +254,9 @@ class Progress:
             "measured_steps": clocks.measured_steps,
             "train_s": clocks.train_s,
             "eval_s": clocks.eval_s,
+            "checkpoint_s": self.checkpoint_s,
+            "unended_checkpoint": self.unended_checkpoint,
+            "reported": self.facts,
             "wall_time_s": ended_at - self._started_at,
             "steps": self.steps,
             "missing_steps": self.missing_steps,

@@ -1,8 +1,9 @@
 """
 Reports of a program about its progress: lines of JSON in a file, or lines of output that regular expressions match.
 
-A report has `step` (steps done so far), `epoch` with `metric`, or an outcome under `status`. `time` is when it was
-made, in seconds since 1970; without it, the moment of its arrival counts. measure.program.timeline compares both.
+A report has `step` (steps done so far), `epoch` with `metric`, `checkpoint`, an outcome under `status`, or facts of the
+whole program. `time` is when it was made, in seconds since 1970; without it, the moment of its arrival counts.
+measure.program.timeline compares both.
 """
 
 import json
@@ -14,11 +15,20 @@ from typing import Any
 
 REPORT_VARIABLE = "HOWMANYGPUS_REPORT"
 """Environment variable with the file to which a program writes its reports."""
+CONTROL_VARIABLE = "HOWMANYGPUS_CONTROL"
+"""Environment variable with the part of its work that a program is to leave out, one of CONTROLS."""
+CONTROLS = ("resident_input", "no_exchange")
 OUTCOMES = ("diverged", "out_of_memory", "unsupported")
 """Outcomes that a program may report as `status`."""
 COUNTS = ("step", "samples", "epoch")
-NUMBERS = {**dict.fromkeys(COUNTS, int), "loss": float, "time": float}
-KNOWN = {*NUMBERS, "metric", "status", "reason", "versions"}
+FACTS = {"flops_per_sample": float, "parameters": int}
+"""Positive numbers that hold for the whole program: operations of training with one sample, and trained parameters."""
+NUMBERS = {**dict.fromkeys(COUNTS, int), "loss": float, "time": float, **FACTS}
+BEGIN, END = "begin", "end"
+"""Values of `checkpoint`."""
+ONCE = (*FACTS, "sharded", "control")
+"""Keys that say nothing of a moment, so that they are read from the file also of a program whose output is read."""
+KNOWN = {*NUMBERS, *ONCE, "metric", "checkpoint", "status", "reason", "versions"}
 PLAIN_GROUPS = ("step", "samples", "epoch", "loss")
 """Groups of a regular expression that are no metrics."""
 RANGES = {
@@ -47,6 +57,10 @@ PLAIN_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 ANNOUNCED = re.compile(r"\s*(?:/|of)\s*(?P<total>\d+)\b")
 """What follows a step if a line says how many there will be, as in 20/60 and 20 of 60."""
 
+REMEDIES = {
+    "flops_per_sample": "report the operations of forward and backward pass for one sample, all devices together",
+    "parameters": "report the number of parameters that the whole model trains",
+}
 EXAMPLE = 'write one object a line, such as {"step": 10, "samples": 640}'
 
 
@@ -58,6 +72,8 @@ class ReportError(ValueError):
 class Report:
     """One report. samples: of all devices since the start. metric: values by name. time: seconds since 1970.
 
+    flops_per_sample, parameters: see FACTS. is_sharded: whether each device keeps a part of the parameters alone; None
+    if nothing was said. control: what the program leaves out, as it was asked to. checkpoint: BEGIN, END or empty.
     line: what it was read from. announced: the last step that the line announces. has_time: whether the program gave
     the time. is_clear: whether no clock was set since the report before.
     """
@@ -72,6 +88,11 @@ class Report:
     epoch: int | None = None
     loss: float | None = None
     metric: dict[str, float] = field(default_factory=dict)
+    checkpoint: str = ""
+    flops_per_sample: float | None = None
+    parameters: int | None = None
+    is_sharded: bool | None = None
+    control: str = ""
     status: str = ""
     reason: str = ""
     versions: dict[str, str] = field(default_factory=dict)
@@ -90,9 +111,26 @@ def parse_json(line: str, arrived: float) -> Report:
         raise ReportError(f"the report {line!r} has the unknown key {unknown[0]!r}; known are {known}")
     if values.get("status", OUTCOMES[0]) not in OUTCOMES:
         raise ReportError(f"the report {line!r} has an unknown status; known are {', '.join(OUTCOMES)}")
+    if values.get("checkpoint", BEGIN) not in (BEGIN, END):
+        known = f'"{BEGIN}" before it is written and "{END}" after it'
+        raise ReportError(f"the report {line!r} has an unknown checkpoint; report {known}")
+    if values.get("control", CONTROLS[0]) not in CONTROLS:
+        raise ReportError(f"the report {line!r} has an unknown control; known are {', '.join(CONTROLS)}")
+    if not isinstance(values.get("sharded", False), bool):
+        raise ReportError(f"the report {line!r} has sharded, which is neither true nor false; report one of them")
     if ("metric" in values) and "epoch" not in values:
         raise ReportError(f"the report {line!r} has a metric and no epoch; add the key epoch")
     return _build(values, line, arrived)
+
+
+def parse_facts(line: str) -> Report | None:
+    """Read the keys ONCE of a line of JSON; None if it has none. All others are of a program whose output is read."""
+    try:
+        values = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    kept = {key: values[key] for key in ONCE if key in values} if isinstance(values, dict) else {}
+    return parse_json(json.dumps(kept), 0.0) if kept else None
 
 
 def match_output(patterns: Iterable[re.Pattern], line: str, arrived: float) -> list[Report]:
@@ -157,13 +195,17 @@ def _build(values: dict, line: str, arrived: float) -> Report:
         read |= {name: _convert(kind, values[name]) for name, kind in NUMBERS.items() if name in values}
         read["metric"] = dict(_read_metric(str(name), value) for name, value in dict(values.get("metric", {})).items())
     except (TypeError, ValueError):
-        remedy = "step, samples and epoch are whole numbers, loss, time and metrics numbers with a decimal point"
+        remedy = "step, samples, epoch and parameters are whole numbers, others numbers with a decimal point"
         raise ReportError(f"the report {line!r} has a value that is not a number; {remedy}") from None
     if any(not math.isfinite(value) for value in [read["time"], *read["metric"].values()]):
         remedy = "leave out what is unknown, and report a loss that is not finite as loss"
         raise ReportError(f"the report {line!r} has a metric or a time that is not finite; {remedy}")
     if min(read.get("step", 0), read.get("samples", 0)) < 0:
         raise ReportError(f"the report {line!r} has a negative number; count from the start of the training")
+    for name in (name for name in FACTS if name in read):
+        if not 0 < read[name] < math.inf:
+            problem = f"has the {name} {read[name]:g}, which is not a positive number"
+            raise ReportError(f"the report {line!r} {problem}; {REMEDIES[name]}, or leave it out")
     for name, value in read["metric"].items():
         low, high = RANGES.get(name, (-math.inf, math.inf))
         if not low <= value <= high:
@@ -173,6 +215,8 @@ def _build(values: dict, line: str, arrived: float) -> Report:
     if not isinstance(named, dict):
         raise ReportError(f'the report {line!r} has versions that are no object; write {{"torch": "2.13"}}')
     versions = {str(name): str(version) for name, version in named.items()}
+    read |= {"checkpoint": values.get("checkpoint", ""), "control": values.get("control", "")}
+    read |= {"is_sharded": values.get("sharded")}
     return Report(**read, status=values.get("status", ""), reason=str(values.get("reason", "")), versions=versions)
 
 

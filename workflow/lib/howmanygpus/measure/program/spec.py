@@ -14,7 +14,8 @@ class ProgramSpec(LaunchSpec):
 
     warmup_steps: first steps that count in no rate.
     program: the keys of `program` in the study's config, with the values of the run's axes under `axes`, and the
-        SHA-256 of each file by its path under `files`.
+        SHA-256 of each file by its path under `files`. In a control run, `control` is what the program leaves out; in
+        the try of a batch size, `stop_after` is the step after which the program is stopped.
     """
 
     warmup_steps: int

@@ -1,6 +1,7 @@
 """Reads what the first process of a program reports while it runs, from its output or from a file."""
 
 import json
+import math
 import re
 import threading
 import time
@@ -16,6 +17,7 @@ from howmanygpus.measure.program.reports import (
     ReportError,
     find_unusual,
     match_output,
+    parse_facts,
     parse_json,
 )
 from howmanygpus.measure.program.spec import ProgramSpec
@@ -23,13 +25,17 @@ from howmanygpus.measure.program.timeline import CLOCKS_APART_S, Timeline
 from howmanygpus.measure.records import AttemptFolder
 
 POLL_S = 0.05
+REPORTS = "report.jsonl"
+"""File of an attempt with the reports of the first process. Those of others have `.rank1@host` behind."""
 
 
 class Watcher:
-    """Follows a program from its start to its end.
+    """Follows a program from its start to its end. Of one whose output is read, the file has only facts.
 
     `ended` is set once the program has reported an outcome, or something that cannot be understood, which is then in
-    `error`. others: measures other work while windows are measured; None if the run has more than one node.
+    `error`, or once a control run has measured its rate, or
+    the try of a batch size its steps. others: measures other work while windows are measured; None
+    if the run has more than one node.
     """
 
     def __init__(self, spec: ProgramSpec, attempt: AttemptFolder, started_at: float, others: OtherWork | None):
@@ -38,17 +44,18 @@ class Watcher:
         is_spread = spec.num_nodes > 1 and spec.program["start"] == "per_node"
         self._on_which_node = ", or let the node with NODE_RANK 0 report: no other one is read" if is_spread else ""
         self._events = attempt.events.open("a", encoding="utf-8")
-        self.path = attempt.path / "report.jsonl"
+        self.path = attempt.path / REPORTS
         # The host's clock may be set at any time, for example by NTP, and a duration would contain the change.
         self._epoch, self._timeline = time.time() - time.monotonic(), Timeline(started_at)
-        self.progress = Progress(spec.warmup_steps, spec.global_batch_size, started_at, self._write)
+        control = spec.program.get("control", "")
+        self.progress = Progress(spec.warmup_steps, spec.global_batch_size, started_at, self._write, control)
+        self._last_step = spec.program.get("stop_after", math.inf)
         self.ended, self.error, self.num_reports = threading.Event(), "", 0
         self._others, self._measures = others, False
         self._stop, self._is_cut = threading.Event(), False
         self._thread = threading.Thread(target=self._follow_file, name="reports", daemon=True)
-        if not self._patterns:
-            self.path.touch()
-            self._thread.start()
+        self.path.touch()
+        self._thread.start()
 
     def convert_to_wall_time(self, monotonic_s: float) -> float:
         """Return a time of the monotonic clock as seconds since 1970, by the host's clock when this object was made."""
@@ -82,8 +89,7 @@ class Watcher:
         """Take what is left in the file. is_cut: the program failed, so that its last line may be half a line."""
         self._is_cut = is_cut
         self._stop.set()
-        if not self._patterns:
-            self._thread.join()
+        self._thread.join()
 
     def close(self) -> None:
         """Take what is left in the file, and stop measuring; call after the program and its siblings have ended."""
@@ -110,7 +116,11 @@ class Watcher:
                     # Nobody writes to the end of this line any more.
                     lines.append(rest)
                 try:
-                    self._add((parse_json(line, arrived) for line in filter(str.strip, lines)), arrived)
+                    if self._patterns:
+                        for report in filter(None, map(parse_facts, lines)):
+                            self.progress.note(report)
+                    else:
+                        self._add((parse_json(line, arrived) for line in filter(str.strip, lines)), arrived)
                 except Exception as error:  # what was not taken must not look like a shorter training
                     self._fail(error)
                 if is_last:
@@ -148,7 +158,7 @@ class Watcher:
             self.progress.add(report)
         except ReportError as error:
             raise ReportError(f"{error}; the report is {report.line!r}") from None
-        if self.progress.status:
+        if self.progress.status or self.progress.is_enough or self.progress.steps >= self._last_step:
             self.ended.set()
         elif self._others and not self._measures and self.progress.is_past_warmup:
             self._measures = True

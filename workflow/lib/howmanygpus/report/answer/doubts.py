@@ -131,6 +131,9 @@ def _doubt_work(case: Case) -> Doubts:
         yield "unstable_training", {"last_step": losses["unstable_after_step"]}
     if ended := _find_unequal_ends(case):
         yield "unequal_ends", ended
+    unended = runs["unended_checkpoint"].dropna()
+    if len(unended):
+        yield "unended_checkpoint", {"num_runs": len(unended), "step": int(unended.iloc[0])}
     if case.unproven:
         yield "unproven", {"frameworks": case.unproven, "is_recommended": (runs["parity"] == "failed").any().item()}
     if case.is_any_done and (runs["parity"] == "not_checked").any() and not is_program(runs):

@@ -11,7 +11,6 @@ from howmanygpus.report.answer.details import read_cause
 from howmanygpus.report.answer.doubts import Case
 from howmanygpus.report.columns import SERIES, list_columns
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.rows import is_program
 from howmanygpus.report.shares import NAMED_FRAC
 from howmanygpus.report.words import word
 
@@ -72,7 +71,7 @@ def _find_limit(case: Case, chosen: Candidate, own: pd.Series | None) -> Facts |
     if (lack := _find_lacking_batch(case, chosen, more)) is not None:
         return _say("other_batch", **known, **lack)
     if own is None:
-        return _say("gain_unexplained", **known, has_controls=not is_program(case.runs))
+        return _say("gain_unexplained", **known)
     return {"kind": "curve"} | read_cause(own)
 
 

@@ -21,9 +21,10 @@ NAMES = {
     "exchange": ("exchange", "#56B4E9"),
     "imbalance": ("imbalance", "#CC79A7"),
     "evaluation": ("evaluation", "#E69F00"),
+    "checkpoint": ("checkpoints", "#009E73"),
     "other": ("other", "#000000"),
 }
-"""Name and colour of each phase. What is in no rate is grey but for the evaluation."""
+"""Name and colour of each phase. What is in no rate is grey but for evaluation and checkpoints."""
 IN_RATES = ("input_wait", "steps", "exchange", "imbalance")
 BAR_IN, GAP_IN, MARGIN_IN = 0.19, 0.34, 1.1
 """Height of a bar, of the name above the bars of a series, and of the axis and the names of phases, in inches."""

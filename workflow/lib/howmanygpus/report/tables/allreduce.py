@@ -1,7 +1,8 @@
 """
 Bandwidth of all-reduce operations: of arrays of fixed sizes, which the preflight measured, and of the gradients.
 
-`gradients_of` names the network if an array has as many bytes as its gradients; it is empty for the fixed sizes.
+`gradients_of` names the network if an array has as many bytes as its gradients; it is empty for the fixed sizes. Of a
+program that shards its parameters, the time is that of a reduce-scatter and two all-gathers.
 """
 
 import pandas as pd
@@ -21,16 +22,18 @@ def tabulate(plan: dict, allreduces: list[dict]) -> pd.DataFrame:
             "size_mib": size["size_mib"],
             "median_s": size["median_s"],
         }
-        | {"bus_gb_per_s": compute_bus_bandwidth(record["num_gpus"], size["size_mib"], size["median_s"])}
+        | {"bus_gb_per_s": compute_bus_bandwidth(record["num_gpus"], size["size_mib"], size["median_s"], passes)}
         for record in allreduces
+        for passes in [3 if record.get("is_sharded") else 2]
         for size in record["sizes"]
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS)).sort_values(["device", "size_mib", "num_gpus", "num_nodes"])
 
 
-def compute_bus_bandwidth(num_devices: int, size_mib: float, seconds: float) -> float:
+def compute_bus_bandwidth(num_devices: int, size_mib: float, seconds: float, passes: int = 2) -> float:
     """Bus bandwidth in 10^9 bytes per second: what each device sends and receives under an optimal algorithm.
 
-    It is 2 (n - 1) / n times the size of the array over the time (NVIDIA's nccl-tests, PERFORMANCE.md).
+    It is 2 (n - 1) / n times the size of the array over the time, and (n - 1) / n times for each reduce-scatter and
+    all-gather (NVIDIA's nccl-tests, PERFORMANCE.md). passes: 2 for an all-reduce, else the number of these.
     """
-    return 2 * (num_devices - 1) / num_devices * size_mib * 2**20 / seconds / 1e9
+    return passes * (num_devices - 1) / num_devices * size_mib * 2**20 / seconds / 1e9

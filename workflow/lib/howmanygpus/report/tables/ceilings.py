@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.columns import LINE, POINT
+from howmanygpus.report.rows import is_program
 from howmanygpus.report.tables.helpers.controls import (
     NO_EXCHANGE,
     Repeats,
@@ -53,10 +54,14 @@ COLUMNS = [
 
 @dataclass(frozen=True)
 class Gradients:
-    """Seconds of the all-reduce of a study's gradients by (device, devices, nodes), and their size in MiB."""
+    """Seconds of the exchange of a study's gradients by (device, devices, nodes), and their size in MiB.
+
+    is_size_known: whether no program kept its number of parameters to itself.
+    """
 
     seconds: dict[tuple[str, int, int], float]
     sizes_mib: dict[tuple[str, int, int], float]
+    is_size_known: bool
 
 
 def tabulate(
@@ -73,7 +78,10 @@ def tabulate(
     for _, line in scaling.groupby([*LINE, "placement"], sort=False):
         base = find_base(line, scaling)
         if base is not None and np.isfinite(base["images_per_s_median"]):
-            rows += bound_line(line, base, repeats, gradients, kinds.get(base["device"], "cpu") != "cpu")
+            # Other variants of a program may have other parameters, and no control runs that report them.
+            is_measured = base["variant"] == repeats.first_variant or not is_program(line)
+            own = gradients if is_measured else Gradients({}, {}, is_size_known=True)
+            rows += bound_line(line, base, repeats, own, kinds.get(base["device"], "cpu") != "cpu")
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -87,10 +95,10 @@ def read_gradients(allreduces: list[dict]) -> Gradients:
     """Return what all-reduce measurements say about the gradients of a study's network."""
     seconds, sizes = {}, {}
     for record in allreduces:
-        if "weights" in record:
+        if "weights" in record and record["sizes"]:
             key = record["device"], record["num_gpus"], record["num_nodes"]
             seconds[key], sizes[key] = record["sizes"][0]["median_s"], record["sizes"][0]["size_mib"]
-    return Gradients(seconds, sizes)
+    return Gradients(seconds, sizes, all(record["sizes"] for record in allreduces))
 
 
 def bound_line(
@@ -126,7 +134,7 @@ def bound_line(
         own |= {"loader_s_per_image": per_image, "step_s_without_exchange": step_s}
         own |= {"allreduce_s": reduce_s, "gradients_mib": gradients.sizes_mib.get(key)}
         own |= {f"{name}_bounds_from": start for name, start in starts.items()}
-        rows.append(own | {"not_known": name_lacking(bounds, compute_s, reduce_s)})
+        rows.append(own | {"not_known": name_lacking(bounds, compute_s, reduce_s, gradients)})
     return rows
 
 
@@ -223,13 +231,13 @@ def add_exchange(step_s: float, reduce_s: float, overlaps: bool) -> float:
     return (1 - BACKWARD_FRAC) * step_s + float(np.maximum(BACKWARD_FRAC * step_s, reduce_s))
 
 
-def name_lacking(bounds: dict[str, float], compute_s: float, reduce_s: float) -> str | None:
+def name_lacking(bounds: dict[str, float], compute_s: float, reduce_s: float, gradients: Gradients) -> str | None:
     """Name the measurements that a configuration's bounds lack."""
     lacking = []
     if not np.isfinite(bounds[INPUT]):
         lacking.append("no_loader_time")
     if not np.isfinite(reduce_s):
-        lacking.append("no_allreduce")
+        lacking.append("no_allreduce" if gradients.is_size_known else "no_parameters")
     elif not np.isfinite(compute_s):
         lacking.append("no_rate_without_exchange")
     return "; ".join(word("tables", code) for code in lacking) or None

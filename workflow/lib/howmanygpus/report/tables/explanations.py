@@ -22,7 +22,7 @@ from howmanygpus.measure.spec import RESIDENT
 from howmanygpus.report.columns import LINE, POINT
 from howmanygpus.report.drift import Drift, compute_relative_rates, measure_drift
 from howmanygpus.report.published import is_fair
-from howmanygpus.report.rows import name_series
+from howmanygpus.report.rows import PROGRAM, name_series
 from howmanygpus.report.shares import BASE, END, LOSS, NAMED_FRAC, UNEXPLAINED, Signs, compute_shares
 from howmanygpus.report.tables.helpers.controls import (
     NO_EVALUATION,
@@ -301,6 +301,8 @@ def gather_exchange(
         evidence.facts["may_wait"] = may_wait
         if not may_wait:
             evidence.levels[EXCHANGE_LEVEL] = {END: 1, "end_alone": -1}
+        if alone["is_sharded"].eq(True).any():
+            evidence.lack("sharded_control")
         base_times = times.get("base_alone", evidence.groups[BASE])
         evidence.facts["loss_without_exchange_frac"] = 1 - compare_medians(times["end_alone"], base_times)
     else:
@@ -327,7 +329,9 @@ def gather_imbalance(evidence: Evidence, end: pd.Series, base: pd.Series, repeat
         return
     slowest = find_slowest(alone)
     if slowest is None:
-        if (alone["num_processes"] == 1).all():
+        if end["input"] == PROGRAM:
+            evidence.lack("no_times_of_processes")
+        elif (alone["num_processes"] == 1).all():
             evidence.lack("one_process")
         return
     groups, signs = {"end_excess": slowest.excess * time_images(alone)}, {"end_excess": 1}

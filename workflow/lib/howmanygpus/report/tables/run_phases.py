@@ -7,6 +7,7 @@ steps without their waits for input. Phases that a user's program did not report
 `processes_s` name each process, as rank@host, and its own seconds of the measured windows without waits for others.
 `straggle_frac` is how much longer than its mean step a step would take if it waited for the slowest of all processes
 and each had the step times of the first one. It is empty for runs that exchange, because these times have the waits.
+`is_sharded` is what a program said of itself.
 """
 
 from pathlib import Path
@@ -20,13 +21,13 @@ from howmanygpus.report.tables.helpers.controls import NO_EXCHANGE
 from howmanygpus.report.tables.runs import list_measured, list_steps
 
 READS = ("results", "runs")
-PHASES = ("startup", "first_step", "warmup", "input_wait", "steps", "evaluation", "other")
+PHASES = ("startup", "first_step", "warmup", "input_wait", "steps", "evaluation", "checkpoint", "other")
 """Phases of a run in the order of time."""
 COLUMNS = (
     *(*IDENTITY, "protocol", "control", "images_per_s", "images_seen", "wall_time_s"),
     *(f"{phase}_s" for phase in PHASES),
     *("loader_s_per_image", "loader_workers", "cores_per_device", "num_processes"),
-    *("processes", "processes_s", "straggle_frac"),
+    *("processes", "processes_s", "straggle_frac", "is_sharded"),
 )
 
 
@@ -39,9 +40,14 @@ def tabulate(plan: dict, runs: pd.DataFrame, results: Path = Path()) -> pd.DataF
             own = known.loc[tuple(outcome.identity.values())].to_dict()
             row = outcome.identity | own | describe_phases(outcome.record) | describe_workers(outcome.record)
             if outcome.control == NO_EXCHANGE:
-                row["straggle_frac"] = measure_straggling(outcome.read_events(), outcome.record["num_processes"])
+                row["straggle_frac"] = measure_straggling(outcome.read_events(), count_replicas(outcome.record))
             rows.append(row)
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"images_seen": "Int64"})
+
+
+def count_replicas(record: dict) -> int:
+    """Return how many processes train. A program starts others than the workflow knows of, one for each device."""
+    return record["spec"]["num_gpus"] if "program" in record["spec"] else record["num_processes"]
 
 
 def measure_straggling(events: list[dict], num_processes: int) -> float | None:
@@ -67,6 +73,7 @@ def describe_phases(record: dict) -> dict:
         "input_wait": waited_s,
         "steps": record["measured_s"] - (waited_s or 0.0),
         "evaluation": record["eval_s"],
+        "checkpoint": record.get("checkpoint_s", 0.0),
     }
     other_s = record["wall_time_s"] - sum(seconds or 0.0 for seconds in phases.values())
     described = {f"{phase}_s": seconds for phase, seconds in (phases | {"other": other_s}).items()}
@@ -79,6 +86,7 @@ def describe_workers(record: dict) -> dict:
     host = record["host"]["hostname"]
     timed = [process for process in processes if process.get("measured_s") is not None]
     return {
+        "is_sharded": record.get("reported", {}).get("sharded"),
         "loader_s_per_image": record.get("loader_s_per_image"),
         "loader_workers": spec.get("loader_workers"),
         "cores_per_device": spec["cores_per_device"],

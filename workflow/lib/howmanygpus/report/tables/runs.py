@@ -12,6 +12,9 @@ why a run is not repeated by the target `available`, although a full call would 
 data or pins may have changed. `is_outlier` says whether the rate is far from those of the other repeats, see
 helpers.outliers; it is empty if they are too few to judge.
 
+`checkpoint_s` is in no rate and in the wall time. `unended_checkpoint` has the steps after which a program reported
+that a checkpoint begins, and never that it ends.
+
 With `repeats: auto`, repeats that no configuration needs have no row, and `repeats_ended` says why the configuration of
 a run is not repeated further. It is empty if the number of repeats is fixed, and until it is decided.
 
@@ -41,11 +44,14 @@ from howmanygpus.report.tables.helpers.device_health import (
     list_devices,
 )
 from howmanygpus.report.tables.helpers.outliers import flag_outliers
+from howmanygpus.report.words import word
 
 READS = ("results", "evaluations", "losses", "decision")
 USES_METRIC = True
 IS_MERGED = True
 GIB = 2**30
+SAME_LOSS = 1e-6
+"""Largest relative difference of losses that are the same: programs print them with few digits."""
 
 OUTCOME = (
     *(
@@ -63,8 +69,8 @@ OUTCOME = (
         "step_s_p95",
         "data_wait_frac",
     ),
-    *("staging_s", "init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen", "peak_memory_gib"),
-    *("missing_steps", "loss_last"),
+    *("staging_s", "init_s", "compile_s", "train_s", "eval_s", "checkpoint_s", "wall_time_s"),
+    *("images_seen", "peak_memory_gib", "missing_steps", "unended_checkpoint", "loss_last"),
     *("skipped_steps", "loss_scale"),
     "host_to_device_gib_per_s",
     *trajectory.COLUMNS,
@@ -97,16 +103,18 @@ def tabulate(
     quality = summarize_quality(evaluations, metric)
     trajectories = trajectory.summarize_trajectories(losses)
     has_record = [outcome.record for outcome in outcomes if outcome.record is not None and outcome.status != "stale"]
+    completed = [outcome for outcome in outcomes if outcome.status == "completed" and not outcome.control]
+    # Control runs repeat the first variant, which is planned before the others.
+    trained = {name_work(outcome.identity): outcome for outcome in reversed(completed)}
     comparisons = compare_devices(list_devices(has_record))
     rows = []
     for outcome in outcomes:
         identity = tuple(outcome.identity.values())
         row = describe_run(outcome, plan["billing"], quality.get(identity, {}))
-        if (
-            outcome.status == "completed"
-            and identity not in quality
-            and "program" in plan["runs"][outcome.path]["spec"]
-        ):
+        is_program = "program" in plan["runs"][outcome.path]["spec"]
+        if outcome.status == "completed" and is_program and outcome.control:
+            row |= find_same_losses(outcome, trained)
+        elif outcome.status == "completed" and is_program and identity not in quality:
             row["reason"] = explain_missing(outcome.read_events(), metric)
         if outcome.status == "missing" and outcome.path in decided:
             row["status"], row["reason"] = decided[outcome.path]
@@ -123,9 +131,39 @@ def tabulate(
         rows.append(row | trajectories.get(identity, {}))
     # Runs without images turn it into a column of floats, which would be written with six digits.
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype(
-        {"images_seen": "Int64", "num_evaluated": "Int64", "missing_steps": "Int64"}
+        dict.fromkeys(("images_seen", "num_evaluated", "missing_steps", "unended_checkpoint"), "Int64")
     )
     return table.assign(is_outlier=flag_outliers(table))
+
+
+def name_work(identity: dict) -> tuple:
+    """Return what a program's control run has in common with the run that it repeats."""
+    return tuple(value for name, value in identity.items() if name != "variant")
+
+
+def find_same_losses(control: Outcome, trained: dict[tuple, Outcome]) -> dict:
+    """Return what a control run loses whose losses are those of the training, because it left nothing out.
+
+    trained: completed runs of the first variant by name_work. A program may print a loss that never
+    changes, which says nothing.
+    """
+    base = trained.get(name_work(control.identity))
+    if base is None:
+        return {}
+    own, others = read_losses(control), read_losses(base)
+    common = sorted(own.keys() & others.keys())
+    is_same = np.allclose([own[step] for step in common], [others[step] for step in common], rtol=SAME_LOSS, atol=0)
+    if len({own[step] for step in common}) < 2 or not is_same:
+        return {}
+    last = common[-1]
+    reason = word("tables", "same_losses", control=control.control, step=last, loss=own[last])
+    return {"images_per_s": None, "step_s_median": None, "step_s_p95": None, "reason": reason}
+
+
+def read_losses(outcome: Outcome) -> dict[int, float]:
+    """Return the losses that a run reported, by step."""
+    windows = [event for event in outcome.read_events() if event["event"] == "window" and event["loss"] is not None]
+    return {event["first_step"] + event["num_steps"] - 1: event["loss"] for event in windows}
 
 
 def describe_options(options: dict) -> str | None:
@@ -167,7 +205,7 @@ def describe_clocks(record: dict) -> dict:
     clocks = ("init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen")
     scaling = record.get("loss_scaling", {})
     scaled = {"skipped_steps": scaling.get("skipped_steps"), "loss_scale": scaling.get("scale")}
-    given = {key: record.get(key) for key in ("staging_s", "missing_steps")}
+    given = {key: record.get(key) for key in ("staging_s", "missing_steps", "checkpoint_s", "unended_checkpoint")}
     return given | {key: record[key] for key in clocks} | scaled
 
 
@@ -227,7 +265,9 @@ def describe_rates(record: dict, windows: list[dict]) -> dict:
     """
     batch = record["spec"]["global_batch_size"]
     num_images = sum(window.get("samples", window["num_steps"] * batch) for window in windows)
-    elapsed_s = sum(window["elapsed_s"] for window in windows)
+    # In control runs of a program, processes do not wait for each other, and the windows are the first one's.
+    own_s = [each.get("measured_s", 0.0) for each in record.get("processes", []) if "program" in record["spec"]]
+    elapsed_s = max([sum(window["elapsed_s"] for window in windows), *own_s])
     step_s = list_steps(windows)
     waits_s = [window["data_wait_s"] for window in windows]
     return {

@@ -19,7 +19,10 @@ from howmanygpus.report.tables.run_phases import PHASES as MEASURED
 READS = ("runs", "run_phases")
 IS_MERGED = True
 EXCHANGE, IMBALANCE = "exchange", "imbalance"
-PHASES = ("startup", "first_step", "warmup", "input_wait", "steps", EXCHANGE, IMBALANCE, "evaluation", "other")
+PHASES = (
+    *("startup", "first_step", "warmup", "input_wait", "steps", EXCHANGE, IMBALANCE),
+    *("evaluation", "checkpoint", "other"),
+)
 """Phases in the order of figures."""
 KEY = [*CURVE, *POINT]
 COLUMNS = [*KEY, "num_repeats", "num_disturbed", "device_s_per_image"]

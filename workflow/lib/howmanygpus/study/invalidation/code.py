@@ -171,6 +171,12 @@ def hash_program() -> str:
 
 
 @cache
+def hash_program_search() -> str:
+    """Return the hash of the code of a search for a program's largest batch."""
+    return f"{hash_program()} {hash_files(find_measured_code('measure.largest.bisecting', 'measure.largest.tries'))}"
+
+
+@cache
 def hash_parity(framework: str, model: Model) -> str:
     """Return the hash of the observing code of the parity gate that no run executes.
 

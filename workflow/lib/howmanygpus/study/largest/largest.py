@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from howmanygpus.study.largest.search import FAILED, Search
+from howmanygpus.study.largest.search import FAILED, ProgramSearch, Search
 from howmanygpus.study.largest.sizes import OPEN, Size, choose_placeholder, list_numbers
 from howmanygpus.study.runs import Run
 
@@ -21,15 +21,16 @@ class Largest:
 
     config: of the study. bound: the largest batch that the data set allows. asked: the series that need a number.
     samples: the first run of each of them that is supported, on the fewest devices. searches, sizes: search and size
-    of each such series.
+    of each such series. step: of which all sizes are multiples.
     """
 
     config: dict
     bound: int
     asked: frozenset[Series]
     samples: dict[Series, Run]
-    searches: dict[Series, Search] = field(default_factory=dict)
+    searches: dict[Series, Search | ProgramSearch] = field(default_factory=dict)
     sizes: dict[Series, Size] = field(default_factory=dict)
+    step: int = 1
 
     def list_sizes(self, series: Series) -> list[int]:
         """Return the distinct batch sizes of a series: the study's sizes, and its resolved size or a placeholder."""
@@ -39,7 +40,7 @@ class Largest:
 
     def get_number(self, series: Series) -> int:
         size = self.sizes.get(series)
-        return size.number if size and size.number else choose_placeholder(self.bound, self.config)
+        return size.number if size and size.number else choose_placeholder(self.bound, self.config, self.step)
 
     def list_records(self) -> list[str]:
         """Return the records of the searches, apart from those that failed in this call."""

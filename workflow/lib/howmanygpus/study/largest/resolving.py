@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 from howmanygpus.config.errors import refuse
+from howmanygpus.measure.largest.bisecting import START
 from howmanygpus.study.batches import accumulate_batches
 from howmanygpus.study.largest.largest import Largest, Series, get_series
-from howmanygpus.study.largest.search import Find, Search, select_settings
-from howmanygpus.study.largest.sizes import MAX, UNRESOLVED, choose_size, compute_data_bound
+from howmanygpus.study.largest.search import MOST_TIMES, Find, ProgramSearch, Search, select_settings
+from howmanygpus.study.largest.sizes import MAX, UNRESOLVED, choose_size, choose_step, compute_data_bound
 from howmanygpus.study.runs import Run
-from howmanygpus.study.study import Study
+from howmanygpus.study.study import AnyStudy, Study
 
 
 def check_max(place: str, config: dict) -> None:
@@ -19,14 +20,7 @@ def check_max(place: str, config: dict) -> None:
         raise refuse(f"{place}.per_device_batch_size", MAX, problem, remedy)
 
 
-def refuse_max(place: str, config: dict) -> None:
-    """Raise ConfigError for `max` in a study with a program."""
-    if MAX in config["per_device_batch_size"]:
-        problem = "needs a search, and only a program itself knows whether it ran out of memory or failed"
-        raise refuse(f"{place}.per_device_batch_size", MAX, problem, "list numbers, or train one of our networks")
-
-
-def resolve_max(study: Study, find: Find) -> Study:
+def resolve_max(study: AnyStudy, find: Find) -> AnyStudy:
     """Return a study with the resolved values in all its runs.
 
     study: its runs with `max` have the batch size UNRESOLVED; excluded ones are left out. A size that the study also
@@ -39,10 +33,16 @@ def resolve_max(study: Study, find: Find) -> Study:
     for run in sorted(asked, key=lambda run: run.num_gpus):
         if not run.unsupported:
             samples.setdefault(get_series(run), run)
-    bound = compute_data_bound(study.description.num_train, study.config, list(study.variants.values()))
-    searches = {series: _make_search(study, run, bound) for series, run in samples.items()}
-    sizes = {series: choose_size(find(search.record), bound, study.config) for series, search in searches.items()}
-    largest = Largest(study.config, bound, frozenset(map(get_series, asked)), samples, searches, sizes)
+    step = choose_step(study.config) if study.is_program else 1
+    if study.is_program:
+        bound = MOST_TIMES * (START if step == 1 else step)
+    else:
+        bound = compute_data_bound(study.description.num_train, study.config, list(study.variants.values()))
+    searches = {series: _make_search(study, run, bound, step) for series, run in samples.items()}
+    found = {series: find(search.record) for series, search in searches.items()}
+    what = "samples" if study.is_program else "images"
+    sizes = {series: choose_size(result, bound, study.config, step, what) for series, result in found.items()}
+    largest = Largest(study.config, bound, frozenset(map(get_series, asked)), samples, searches, sizes, step)
     listed = {run.path for run in study.runs}
     resolved = []
     for run in study.runs:
@@ -63,8 +63,10 @@ def _give_number(study: Study, largest: Largest, run: Run) -> Run:
     return replace(run, per_device_batch_size=next(iter(batches)), unsupported=reason)
 
 
-def _make_search(study: Study, run: Run, bound: int) -> Search:
+def _make_search(study: Study, run: Run, bound: int, step: int) -> Search | ProgramSearch:
     settings = study.settings(replace(run, num_gpus=1, num_nodes=None, per_device_batch_size=UNRESOLVED))
+    if study.is_program:
+        return ProgramSearch(run.framework, run.variant, run.precision, run.device, settings, bound, step)
     return Search(
         framework=run.framework,
         precision=run.precision,

@@ -111,6 +111,54 @@ class Search:
         return json.dumps({"name": self.work_name, "bound": self.bound, "steps": steps, **self.work}, sort_keys=True)
 
 
+MOST_TIMES = 2**12
+"""Largest batch that is tried with a program, in units of the first one: nobody knows how much data it has."""
+CONTEXT = ("device_kind", "cores_per_device")
+
+
+@dataclass(frozen=True)
+class ProgramSearch:
+    """A search with the command of a user's program.
+
+    framework: the program's name. settings: as complete_program_spec takes them. bound: the largest size that is tried.
+    step: of which all sizes are multiples, and with which the search begins unless it is 1.
+    """
+
+    framework: str
+    variant: str
+    precision: str
+    device: str
+    settings: dict[str, Any]
+    bound: int
+    step: int
+
+    @cached_property
+    def work(self) -> dict:
+        """Everything that the memory of a batch depends on, apart from code and pins."""
+        kept = {key: value for key, value in self.settings.items() if key in ("program", *CONTEXT)}
+        names = ("framework", "variant", "precision", "device", "step")
+        return {name: getattr(self, name) for name in names} | {"settings": kept}
+
+    @cached_property
+    def work_name(self) -> str:
+        text = json.dumps(self.work, sort_keys=True)
+        words = [self.framework, self.variant, self.precision, self.device]
+        return f"{'_'.join(words)}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.work_name}_upto{self.bound}"
+
+    @property
+    def record(self) -> str:
+        return f"{FOLDER}/{self.name}.json"
+
+    def request(self) -> str:
+        """Return as JSON what the script of the search needs."""
+        steps = [STEPS, CONFIRMING_STEPS]
+        return json.dumps({"name": self.work_name, "bound": self.bound, "steps": steps, **self.work}, sort_keys=True)
+
+
 def select_settings(settings: dict) -> dict:
     """Return the settings of a run, without defaults, on which the memory of its batch can depend."""
     needed = {"model", "model_options", "cores_per_device", "device_kind"}

@@ -52,28 +52,40 @@ def compute_data_bound(num_train: int, config: dict, settings: list[dict]) -> in
     return max(1, round_down(num_train // (num_gpus * config["accumulate"] * max(steps))))
 
 
-def choose_placeholder(bound: int, config: dict) -> int:
+def choose_step(config: dict) -> int:
+    """Return the step of which a program's batches are multiples: the smallest number that its study lists, or 1.
+
+    A batch may be a number of tokens, of which a program takes whole sequences.
+    """
+    return min(list_numbers(config), default=1)
+
+
+def choose_placeholder(bound: int, config: dict, own_step: int = 1) -> int:
     """Return a batch size that the study does not list, for runs that wait for a search or never get a number."""
     step = count_step(config)
-    first = fit_to_counts(min(START, bound), config) or step
-    listed, sizes = list_numbers(config), range(first, bound + 1, math.lcm(GRAIN, step))
+    start, grain = (START, GRAIN) if own_step == 1 else (own_step, own_step)
+    first = fit_to_counts(min(start, bound), config) or step
+    listed, sizes = list_numbers(config), range(first, bound + 1, math.lcm(grain, step))
     return next((size for size in sizes if size not in listed), first)
 
 
-def choose_size(found: dict | None, bound: int, config: dict) -> Size:
-    """Return the size in place of `max`. found: result of the search. bound: limit by the data set."""
+def choose_size(found: dict | None, bound: int, config: dict, step: int = 1, what: str = "images") -> Size:
+    """Return the size in place of `max`.
+
+    found: result of the search. bound: limit by the data set. step: of sizes. what: a batch counts.
+    """
     if found is None:
-        return Size(choose_placeholder(bound, config), 0, OPEN, "the largest batch that fits is not known yet")
+        return Size(choose_placeholder(bound, config, step), 0, OPEN, "the largest batch that fits is not known yet")
     largest, limit, reason = found["largest"], found["limit"], found["reason"]
     size = largest
     if limit in (MEMORY, HOST_MEMORY) and max(config["num_gpus"]) > 1:
         part, whole = FIT_ON_SEVERAL
-        size = max(min(1, largest), round_down(largest * part // whole))
+        size = max(min(1, largest), min(largest, round_down(largest * part // whole, step)))
     number = fit_to_counts(size, config)
     if not largest and limit in (MEMORY, HOST_MEMORY, DATA_SET):
-        reason = f"not even one image fits: {reason}"
+        reason = f"not even {'one image fits' if what == 'images' else f'{step} {what} fit'}: {reason}"
     elif largest and not number:
-        reason = f"the {size} images that fit make no global batch that every device count divides"
+        reason = f"the {size} {what} that fit make no global batch that every device count divides"
     return Size(number, largest, limit, reason)
 
 

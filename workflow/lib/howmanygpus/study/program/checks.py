@@ -15,6 +15,7 @@ from howmanygpus.config.findings import Finding
 from howmanygpus.measure.program.command import PLACEHOLDERS, CommandError, parse_placeholders
 from howmanygpus.measure.program.reports import COUNTS, NUMBER_FORM, PER_CENT, PLAIN_GROUPS
 from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.study.largest.sizes import MAX
 
 STUDY_KEYS = (
     "program",
@@ -33,6 +34,7 @@ STUDY_KEYS = (
     "quality",
     "published",
     "deviations",
+    "diagnose",
     "time_limit_min",
     "stop_below_efficiency",
     "budget_device_h",
@@ -87,7 +89,7 @@ def check_command(place: str, program: dict, config: dict) -> None:
             remedy = f"write {{{axis}}} into the command or remove the axis"
             raise refuse(f"{place}.axes.{axis}", program["axes"][axis], "is not used by the command", remedy)
     for key, placeholders in LISTS.items():
-        if len(config[key]) > 1 and not set(placeholders) & set(used):
+        if (len(config[key]) > 1 or MAX in config[key]) and not set(placeholders) & set(used):
             words = " or ".join(f"{{{name}}}" for name in placeholders)
             problem, remedy = "makes runs that all do the same", f"write {words} into the command or give one entry"
             raise refuse(f"{place.rpartition('.')[0]}.{key}", config[key], problem, remedy)

@@ -16,11 +16,14 @@ from howmanygpus.measure.program.command import PLACEHOLDERS
 from howmanygpus.prepare.sources import Description
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.machine import Device, Machine
+from howmanygpus.study.checks.controls import check as check_controls
 from howmanygpus.study.checks.runs import check_layouts, check_seeds
 from howmanygpus.study.config.metrics import check_quality
+from howmanygpus.study.controls import add_controls
 from howmanygpus.study.fill import FilledStudy, fill
 from howmanygpus.study.grid import expand, resolve_counts
-from howmanygpus.study.largest.resolving import refuse_max
+from howmanygpus.study.largest.resolving import check_max, resolve_max
+from howmanygpus.study.largest.search import CONTEXT, STUDY, Find
 from howmanygpus.study.program.checks import (
     check_command,
     check_keys,
@@ -132,6 +135,15 @@ def complete_program_spec(run: Run, settings: dict) -> dict:
     }
 
 
+def complete_program_try(request: dict, batch: int, is_confirmation: bool) -> dict:
+    """Return the complete specification of a try of a batch size. request: as ProgramSearch.request returns it."""
+    settings = request["settings"]
+    program = settings["program"] | {"stop_after": request["steps"][is_confirmation]}
+    identity = (request["framework"], request["variant"], INPUT, request["precision"], request["device"])
+    context = {key: settings[key] for key in CONTEXT if key in settings}
+    return complete_program_spec(Run(STUDY, *identity, 1, batch, 1), context | {"program": program})
+
+
 @dataclass(frozen=True, eq=False)
 class ProgramStudy(Study):
     """One study with a program. Its framework and its model are the program's name, and its variants the axes.
@@ -149,7 +161,9 @@ class ProgramStudy(Study):
         program = drop_defaults(self.program, program_defaults(), ()) | {"command": self.program["command"]}
         # The files' hashes replace their list.
         program = {key: value for key, value in program.items() if key not in (*NAMES, "files")}
-        program |= {"axes": self.variants[run.variant], "files": self.files}
+        control = self._find_control(run)
+        program |= {"axes": self.variants[(control.base if control else run).variant], "files": self.files}
+        program |= {"control": control.name} if control else {}
         kept = {key: self.config[key] for key in ("warmup_steps", "seed")}
         return {"program": program, **drop_defaults(kept, self.defaults, ()), **self._describe_layout(run)}
 
@@ -166,12 +180,19 @@ class ProgramStudy(Study):
 
     def environment(self, run: Run) -> str | None:
         """Return the name of the environment that the program runs in, if it is one of the workflow's."""
+        return self.environment_on(self._device(run))
+
+    def environment_on(self, device: Device) -> str | None:
         framework = self.program["environment"]
-        return FRAMEWORKS[framework].environments[self._device(run).kind] if framework else None
+        return FRAMEWORKS[framework].environments[device.kind] if framework else None
 
     def _describe_more(self) -> dict:
+        more = {"largest": self.largest.describe()} if self.largest else {}
         axes = [f"program.axes.{axis}" for axis in self.program["same_work"]]
-        return {"machinery": {}, "how": (*HOW, *axes)}
+        return more | {"machinery": {}, "protocols": self._describe_protocols(), "how": (*HOW, *axes)}
+
+    def count_evaluated(self, run: Run) -> int | None:
+        """Return None: nobody knows what a program evaluates."""
 
     @property
     def places(self) -> dict[str, str]:
@@ -179,13 +200,17 @@ class ProgramStudy(Study):
         return {}
 
 
-def make_program_study(name: str, given: dict, machine: Machine, place: str) -> ProgramStudy:
-    """Return a study with a program. given: as the config gives it. Raises ConfigError."""
+def make_program_study(name: str, given: dict, machine: Machine, place: str, find: Find) -> ProgramStudy:
+    """Return a study with a program. given: as the config gives it. Raises ConfigError.
+
+    find: returns the result of a search for the largest batch.
+    """
     check_keys(place, given)
-    study = expand(_resolve(fill(name, place, given), machine))
+    study = resolve_max(expand(_resolve(fill(name, place, given), machine)), find)
     check_layouts(study)
     check_seeds(study)
-    return study
+    check_controls(study)
+    return add_controls(study)
 
 
 def _resolve(filled: FilledStudy, machine: Machine) -> ProgramStudy:
@@ -207,7 +232,7 @@ def _resolve(filled: FilledStudy, machine: Machine) -> ProgramStudy:
         check_report(where, program, config["quality"], "thresholds" in filled.given.get("quality", {}))
     errors.raise_all()
     files = hash_program_files(f"{where}.files", program["files"])
-    refuse_max(place, config)
+    check_max(place, config)
     num_gpus, lacking = resolve_counts(place, config, machine)
     own = {"dataset": DATASET, "model": program_name, "frameworks": [program_name], "inputs": [INPUT]}
     own |= {"num_gpus": num_gpus, "parity": "off", "variants": describe_variants(variants, program["same_work"])}

@@ -9,7 +9,7 @@ import pandas as pd
 
 from howmanygpus.report.columns import BATCH, FEWEST_NODES, PLACE, SERIES, list_columns
 from howmanygpus.report.drift import Drift
-from howmanygpus.report.rows import PROGRAM, name_count
+from howmanygpus.report.rows import name_count
 from howmanygpus.report.shares import LOSS, NAMED_FRAC, UNEXPLAINED, Share
 from howmanygpus.report.words import word
 
@@ -119,7 +119,7 @@ def describe_causes(
 ) -> Saying:
     """Return the causes with their shares, the rest, and what is not known about it."""
     if UNEXPLAINED not in shares:
-        return "to_unknown", {"is_program": place.end["input"] == PROGRAM}
+        return "to_unknown", {"not_known": [] if place.asks else list(not_known)}
     facts = {"loss": shares[LOSS], "unexplained": shares[UNEXPLAINED], "not_known": not_known}
     if not shown:
         return "to_none_shown", facts | {"causes": [name for name in CAUSES if name in shares]}
@@ -162,8 +162,7 @@ def list_levels(place: Place, row: dict, shares: Mapping[str, Share], shown: lis
 def recommend_controls(place: Place, shares: Mapping[str, Share], not_known: Sequence[str]) -> str | None:
     """Return the line of config that would tell more of a loss; None if nothing is missing or nothing would help."""
     is_missing = UNEXPLAINED not in shares or bool(not_known)
-    is_possible = place.asks and place.end["input"] != PROGRAM
-    return DIAGNOSE if shares[LOSS].is_shown and is_missing and is_possible else None
+    return DIAGNOSE if shares[LOSS].is_shown and is_missing and place.asks else None
 
 
 def is_throttled(row: dict) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.telemetry import HOST, is_cpu, is_gpu, lacks
+from howmanygpus.report.telemetry import ACTIVITY, HOST, is_cpu, is_gpu, lacks
 
 HOST_MEANS = {
     "host_utilisation_frac": "utilisation_frac",
@@ -15,7 +15,7 @@ HOST_MEANS = {
 }
 USED = (
     *("time_s", "node", "device", "memory_gib", "power_w", "energy_j", "temperature_c", "sm_clock_mhz"),
-    *("throttle_reasons", *HOST_MEANS.values()),
+    *("throttle_reasons", *ACTIVITY, *HOST_MEANS.values()),
 )
 """Columns of the samples that are looked at."""
 SLOWED = {"sw_power_cap", "hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"}
@@ -143,6 +143,7 @@ def describe_samples(samples: pd.DataFrame, measured: MeasuredTime, record: dict
         return row | describe_energy(hosts, record["spec"]["num_nodes"], "processors", measured)
     if not any(each.device.startswith("MIG-") for each in every):
         row |= describe_energy(devices, record["spec"]["num_gpus"], "counter", measured)
+    row |= {column: _mean(device.compute_mean(column) for device in devices) for column in ACTIVITY}
     return row | describe_clocks(devices, record)
 
 
