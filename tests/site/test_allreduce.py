@@ -44,14 +44,14 @@ def called(monkeypatch):
     return calls
 
 
-def test_each_process_synchronises_its_own_gpu(called):
-    rows = allreduce.measure(make_spec(num_gpus=4, device="cuda", device_kind="cuda"), allreduce.SIZES_MIB)
+def test_each_process_synchronises_its_own_gpu(called, tmp_path):
+    rows = allreduce.measure(make_spec(num_gpus=4, device="cuda", device_kind="cuda"), allreduce.SIZES_MIB, tmp_path)
     assert [row["size_mib"] for row in rows] == list(allreduce.SIZES_MIB)
     assert {name for name, _ in called} >= {"init", "barrier", "synchronize", "all_reduce"}
     assert {gpu for _, gpu in called} == {3}, "with GPU 0 current, the copies of GPU 3 are not waited for"
 
 
-def test_an_array_has_exactly_as_many_numbers_as_its_bytes(called):
+def test_an_array_has_exactly_as_many_numbers_as_its_bytes(called, tmp_path):
     """The gradients of resnet50 are no whole number of MiB."""
-    allreduce.measure(make_spec(num_gpus=4, device="cuda", device_kind="cuda"), [4 * 25_557_032 / 2**20])
+    allreduce.measure(make_spec(num_gpus=4, device="cuda", device_kind="cuda"), [4 * 25_557_032 / 2**20], tmp_path)
     assert ("25557032 numbers", 3) in called

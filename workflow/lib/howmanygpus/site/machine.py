@@ -223,6 +223,9 @@ def read_machine(path: Path, packed: bool = False) -> Machine:
         raise refuse("packed", packed, "is not of type boolean", "write true or false")
     if packed and values["scheduler"] == "none":
         raise ConfigError(f"packed: true needs the machine file of a cluster, not {path}; name it with `machine`")
+    if values["slurm"]["judge_network"] == "refuse" and not values["slurm"]["preflight"]:
+        problem, remedy = "judges what the preflight measures, which is off", "set `preflight: true`, or `report` here"
+        raise refuse(f"{path}: slurm.judge_network", "refuse", problem, remedy)
     excesses = _find_excesses(values["devices"], path) if values["scheduler"] == "none" else {}
     slurm, environments = values["slurm"], values["environments"]
     published = expand_path(values["published_weights"], f"{path}: published_weights")

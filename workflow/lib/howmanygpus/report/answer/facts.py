@@ -242,6 +242,7 @@ def _decide_part(
         budget=question.budget,
         last=last,
         models_of_one_price=models if len(models) > 1 else [],
+        networks=_list_networks(runs, chosen, explanations),
     )
     return {
         "goal": {
@@ -265,6 +266,20 @@ def _decide_part(
         "why": find_limit(case, explanations),
         "doubts": list_doubts(case),
     }
+
+
+def _list_networks(runs: pd.DataFrame, chosen: Candidate | None, explanations: pd.DataFrame | None) -> list[str]:
+    """Return what is wrong with the network of the runs' places; that of the recommended one first, then the largest.
+
+    explanations: the table of that name, if it was made.
+    """
+    if explanations is None or "network" not in explanations:
+        return []
+    place = ["device", "num_gpus", "num_nodes"]
+    found = explanations[explanations["network"].notna()].merge(runs[place].drop_duplicates())
+    own = found["num_gpus"].eq(chosen.num_gpus) & found["num_nodes"].eq(chosen.names["num_nodes"]) if chosen else False
+    ordered = found.assign(is_own=own).sort_values(["is_own", "num_gpus"], ascending=False, kind="stable")
+    return ordered.drop_duplicates(place)["network"].tolist()
 
 
 def _name_series(runs: pd.DataFrame) -> pd.Series:
