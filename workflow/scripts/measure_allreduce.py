@@ -14,7 +14,7 @@ from howmanygpus.base.environment import build_surroundings
 from howmanygpus.files import write_json_atomic
 from howmanygpus.prepare.weights import count_gradient_bytes
 from howmanygpus.report.network import describe_findings
-from howmanygpus.site.environments.find import resolve_python
+from howmanygpus.site.environments.find import find_launcher
 from howmanygpus.site.jobs.ledger import ALLREDUCE, is_packed, list_nodes, recorded, share_equally
 from howmanygpus.site.network import describe_exchange
 
@@ -37,21 +37,22 @@ def main() -> None:
     size = {"num_gpus": arguments.num_devices, "num_nodes": arguments.num_nodes}
     given = json.loads(arguments.device)
     device = given["device"]
-    packed, shares = is_packed(json.loads(arguments.placement)), share_equally(arguments.studies)
+    python, placement = find_launcher(arguments.environment, json.loads(arguments.placement))
+    packed, shares = is_packed(placement), share_equally(arguments.studies)
     with (
         recorded(ALLREDUCE, arguments.record.stem, {"device": device, **size}, packed, shares=shares) as job,
         tempfile.TemporaryDirectory(prefix=".measured-", dir=arguments.record.parent) as folder,
     ):
         nodes = list_nodes(job)
         command = [
-            resolve_python(arguments.environment),
+            python,
             "-m",
             "howmanygpus.measure.allreduce",
             "--device",
             arguments.device,
         ]
         command += ["--num-devices", str(size["num_gpus"]), "--num-nodes", str(size["num_nodes"])]
-        command += ["--placement", arguments.placement, "--folder", folder]
+        command += ["--placement", json.dumps(placement), "--folder", folder]
         if arguments.weights:
             weights = load_file(arguments.weights.with_suffix(".safetensors"))
             command += ["--bytes", str(count_gradient_bytes(weights))]

@@ -20,7 +20,7 @@ from howmanygpus.measure.largest import bisecting, tries
 from howmanygpus.measure.largest.bisecting import NextTry, SearchError, SearchResult
 from howmanygpus.measure.largest.try_log import TryLog
 from howmanygpus.measure.spec import MODEL_PATH_KEYS
-from howmanygpus.site.environments.find import resolve_python
+from howmanygpus.site.environments.find import find_launcher
 from howmanygpus.site.jobs.attempts import is_refused
 from howmanygpus.site.jobs.endings import explain_crash
 from howmanygpus.site.jobs.ledger import is_packed, recorded, share_equally
@@ -51,7 +51,7 @@ def do_try(arguments: argparse.Namespace, step: NextTry, deadline: float) -> dic
     if left_s <= 0:
         raise TimeoutError("the time limit of the search is over; a further attempt goes on from its tries")
     memory = compute_memory_bytes(launch, settings.get("device_kind"))
-    python = resolve_python(arguments.environment)
+    python, placement = find_launcher(arguments.environment, placement)
     ended = tries.do_try(python, make_spec, work, folder, placement, left_s, memory, explain_crash)
     row = {"batch": step.batch, "num_steps": request["steps"][step.is_confirmation], **asdict(ended)}
     row |= {"is_confirmation": step.is_confirmation, "memory_limit_bytes": memory}
