@@ -41,10 +41,7 @@ def find_launcher(record: Path, placement: dict) -> tuple[str, dict]:
         return python, placement
     placement = placement | {"python": [python], "python_version": environment.get("python_version")}
     if step := split_step(given):
-        options, placement["python"] = step
-        # Braces stand for the number of devices in these options.
-        kept = [option.replace("{", "{{").replace("}", "}}") for option in options]
-        placement["step_options"] = [*placement.get("step_options", []), *kept]
+        placement["container_options"], placement["python"] = step
     return sys.executable, placement
 
 
