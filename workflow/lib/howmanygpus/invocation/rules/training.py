@@ -125,7 +125,7 @@ class TrainingRules(RuleFunctions):
             return []
         study, slurm = self._plan.studies[run.study], self._machine.slurm
         needed = [f"results/probe/{run.device}.json"] if study.is_program else []
-        needed += list_allreduces(study.config, [run]) if slurm["judge_network"] == "refuse" else []
+        needed += list_allreduces(study.config, [run]) if slurm.get("judge_network") == "refuse" else []
         inputs = self._find_inputs(f"results/runs/{run.path}/run.json") if needed else None
         return [path for path in needed if inputs is None or path in inputs]
 
