@@ -29,6 +29,7 @@ from howmanygpus.invocation.progress.handler import LogHandler
 
 RUN = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat{}"
 RULES = {"train": "train", "observe_parity": "parity", "build_environment": "environments", "all": "Snakefile"}
+RULES |= {"measure_allreduce": "probe", "probe_device": "probe"}
 PLAN = SimpleNamespace(
     studies={"small": SimpleNamespace(config={"quality": {"metric": "accuracy"}, "time_limit_min": 60})}
 )
@@ -62,6 +63,7 @@ def make_workflow(*rules, **values):
             wildcards=SimpleNamespace(run=RUN.format(number)),
             wildcards_dict={"cell": str(number)},
             log=[f"results/logs/{rule}/{number}.log"],
+            output=[f"results/{rule}{number}.json"],
             is_group=lambda: False,
         )
         for number, rule in enumerate(rules, 1)
@@ -148,6 +150,24 @@ def test_other_stages_have_one_line_when_they_are_complete(capsys):
         "To do: environments: 1, parity gate: 2",
         "environments: 1 of 1 done",
         "parity gate: 2 of 2 done",
+    ]
+
+
+def test_what_the_preflight_found_is_said_when_its_step_is_done(folder, capsys):
+    call = Call("probe_device", "measure_allreduce", "measure_allreduce")
+    (folder / "results").mkdir()
+    for name, findings in (("probe_device1", ["no index"]), ("measure_allreduce2", ["5 of 25 GB/s"])):
+        told = [{"level": "warning", "text": text} for text in findings]
+        (folder / "results" / f"{name}.json").write_text(json.dumps({"findings": told}))
+    (folder / "results" / "measure_allreduce3.json").write_text("{}")
+    call.begin()
+    for job_id in (1, 2, 3):
+        call.start(job_id)
+        call.finish(job_id)
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "warning: no index",
+        "warning: 5 of 25 GB/s",
+        "probes and all-reduces: 3 of 3 done",
     ]
 
 

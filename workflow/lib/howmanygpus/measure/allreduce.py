@@ -109,7 +109,7 @@ def leave_interfaces(folder: Path) -> None:
         open_ones = [each for each in psutil.Process().net_connections("tcp") if each.raddr]
         used = {each.laddr.ip for each in open_ones if store not in (each.laddr.port, each.raddr.port)}
         found = sorted({names.get(address.removeprefix("::ffff:"), address) for address in used})
-        write_json_atomic(folder / SOCKETS.replace("*", os.environ["RANK"]), found)
+        write_json_atomic(folder / SOCKETS.replace("*", os.environ["RANK"]), {"interfaces": found})
 
 
 def main() -> None:

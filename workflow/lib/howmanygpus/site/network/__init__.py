@@ -25,7 +25,7 @@ def describe_exchange(folder: Path, kind: str, num_nodes: int, root: Path = Path
             logs = sorted(folder.glob(NCCL_LOGS))
             transport = read_nccl([log.read_text(errors="replace")[:MAX_LOG] for log in logs], num_nodes)
         else:
-            left = [json.loads(path.read_text()) for path in sorted(folder.glob(SOCKETS))]
+            left = [json.loads(path.read_text())["interfaces"] for path in sorted(folder.glob(SOCKETS))]
             transport = read_gloo([name for names in left for name in names], num_nodes)
         network = describe_network(root, list_gpu_uuids() if kind == "cuda" else [])
     except (OSError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, *REFUSALS) as error:

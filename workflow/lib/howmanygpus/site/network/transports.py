@@ -44,7 +44,7 @@ def read_nccl(texts: Iterable[str], num_nodes: int) -> dict[str, Any]:
         "library": name_library(lines),
         "within_node": describe_within(within),
         "between_nodes": None,
-        "settings": dict(match.groups() for message in messages if (match := SETTING.match(message))),
+        "settings": {match[1]: match[2] for message in messages if (match := SETTING.match(message))},
         "why": next((message[:MAX_LINE] for message in reversed(messages) if FAILURE.search(message)), None),
         "not_recognised": next((route for route in routes if route.split("/")[0] not in FORMS), None),
     }
