@@ -27,3 +27,10 @@ def test_a_network_that_was_not_found_slow_is_no_doubt():
     assert find_doubt(make_facts(*ROWS), "network") == ""
     elsewhere = explain((4, "four on two nodes are slow."), num_nodes=2)
     assert find_doubt(make_facts(*ROWS, explanations=elsewhere), "network") == ""
+
+
+def test_the_facts_have_the_transport_of_each_place():
+    table = explain((2, None), (4, "four are slow.")).assign(transport=["NVLink", "TCP sockets"])
+    (decision,) = make_facts(*ROWS, explanations=table.assign(network_frac=[None, 0.2]))["decisions"]
+    found = {each["num_gpus"]: (each["transport"], each["finding"], each["lost_frac"]) for each in decision["networks"]}
+    assert found == {2: ("NVLink", None, None), 4: ("TCP sockets", "four are slow.", 0.2)}

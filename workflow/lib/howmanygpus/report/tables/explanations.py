@@ -9,9 +9,10 @@ process takes beyond the faster half of the processes while none waits for anoth
 all-reduce alone does not. `batch_frac` is known in strong
 scaling if the baseline's devices have also run with the smaller batch. Evaluation and start-up are in no rate, and have
 their part of the wall time instead. `causes` names the shares that the repeats tell from zero, the largest first.
-`remedy` is against the largest cause, and `run_next` is the line of config that would tell more. `network` says that
-the all-reduce falls back to a slow transport or gets less than half of its link, and `network_frac` is the part of the
-rate that this costs: the time of the gradients' all-reduce beyond what it would be at the rate of the link.
+`remedy` is against the largest cause, and `run_next` is the line of config that would tell more. `transport` is what
+carries the gradients, as the all-reduce measurement found it. `network` says that the all-reduce falls back to a slow
+transport or gets less than half of its link, and `network_frac` is the part of the rate that this costs: the time of
+the gradients' all-reduce beyond what it would be at the rate of the link.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ import pandas as pd
 from howmanygpus.measure.spec import RESIDENT
 from howmanygpus.report.columns import LINE, POINT
 from howmanygpus.report.drift import Drift, compute_relative_rates, measure_drift
-from howmanygpus.report.network import compute_bus_bandwidth, describe_finding, judge
+from howmanygpus.report.network import compute_bus_bandwidth, describe_finding, judge, name_transport
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import name_series
 from howmanygpus.report.shares import BASE, END, LOSS, NAMED_FRAC, UNEXPLAINED, Signs, compute_shares
@@ -73,7 +74,7 @@ COLUMNS = [
     *("evaluation_wall_frac", "startup_wall_frac", "baseline_evaluation_wall_frac"),
     "saved_without_evaluation_frac",
     *("causes", "not_known", "sentence", "remedy", "run_next", "wall_sentence"),
-    *("network", "network_frac"),
+    *("transport", "network", "network_frac"),
 ]
 
 
@@ -347,14 +348,15 @@ def select_allreduces(end: pd.Series, allreduces: Sequence[dict]) -> list[dict]:
 def describe_network(
     end: pd.Series, row: dict, bounds: pd.DataFrame, allreduces: list[dict], overlaps: bool
 ) -> dict[str, Any]:
-    """Return the finding on the network of a configuration and what it costs, as far as they are known.
+    """Return the transport of a configuration, the finding on its network and what it costs, as far as they are known.
 
     row: the row of the configuration so far. bounds: the table `ceilings`. allreduces: records of its devices and
     nodes. overlaps: whether exchange can overlap with the backward pass.
     """
+    named = {"transport": next((name for record in allreduces if (name := name_transport(record))), None)}
     found = next((facts for record in allreduces if (facts := judge(record))), None)
     if found is None:
-        return {}
+        return named
     bound, loss, lost = find_bound(end, bounds), row.get(f"{LOSS}_frac"), np.nan
     if bound is not None and found["link_gb_per_s"] and loss is not None:
         taken_s, alone_s = float(bound["allreduce_s"]), float(bound["step_s_without_exchange"])
@@ -364,7 +366,7 @@ def describe_network(
         lost = min(saved_s * end["images_per_s_median"] / end["global_batch_size"], loss)
     is_known = np.isfinite(lost) and lost > 0
     text = describe_finding(found, *((float(lost), loss) if is_known else ()))
-    return {"network": text, "network_frac": float(lost) if is_known else None}
+    return named | {"network": text, "network_frac": float(lost) if is_known else None}
 
 
 def gather_imbalance(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats) -> None:
