@@ -159,15 +159,15 @@ def judge(record: dict) -> dict[str, Any] | None:
         return {
             "code": "fallback",
             **_describe_place(record, bus, better),
-            "transport": name_transport(record),
-            "forbidden": [f"{name}={settings[name]}" for name in forbidden],
+            "used": name_carrier(record),
+            "forbidden": {name: settings[name] for name in forbidden},
             "why": record["transport"]["why"],
         }
     if link and link.gb_per_s and bus < LOW_FRAC * link.gb_per_s:
         return {
             "code": "slow_link",
             **_describe_place(record, bus, link),
-            "transport": name_transport(record),
+            "used": name_carrier(record),
         }
     return None
 
@@ -194,6 +194,14 @@ def describe_finding(found: dict[str, Any], lost_frac: float | None = None, loss
     """Return the text of a finding. lost_frac: what it costs of the rate; loss_frac: all that is lost. None: unknown"""
     facts = {key: value for key, value in found.items() if key != "code"}
     return word(PAGE, found["code"], **facts, lost_frac=lost_frac, loss_frac=loss_frac)
+
+
+def name_carrier(record: dict) -> str:
+    """Return in words the transport that bounds an all-reduce; empty if it is not known."""
+    used, network = find_transport(record), record.get("network") or {"pairs": []}
+    if not used:
+        return ""
+    return f"{word(PAGE, 'carrier', one=used, has_nvlink=has_nvlink(network))} ({record['transport']['library']})"
 
 
 def name_transport(record: dict) -> str | None:
