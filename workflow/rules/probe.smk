@@ -53,6 +53,7 @@ rule tabulate_probes:
     localrule: True
     params:
         code=hash_script("tabulate_probes"),
+        templates=hash_templates("network.jinja"),
         files=products.files,
     shell:
         "{HOWMANYGPUS}/tabulate_probes.py {params.files:q} >{log:q} 2>&1"
