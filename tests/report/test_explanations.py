@@ -529,3 +529,45 @@ def test_exchange_and_waiting_that_are_not_told_apart_have_no_remedy(tmp_path, a
     row = find_row({"explanations": explanations.tabulate(plan, **{name: tables[name] for name in names})}, 8)
     assert row["causes"] == cause and ("do not tell apart" in row["sentence"]) == (cause == "exchange")
     assert pd.isna(row["remedy"]) == (cause == "exchange")
+
+
+GRADIENTS_MIB, LINK_GB_PER_S = 64.0, 10.0
+
+
+def make_allreduce(bus_gb_per_s, num_gpus=8):
+    """Return the record of an all-reduce of the gradients, over sockets whose link the machine file states."""
+    seconds = 2 * (num_gpus - 1) / num_gpus * GRADIENTS_MIB * 2**20 / bus_gb_per_s / 1e9
+    sizes = [{"size_mib": GRADIENTS_MIB, "seconds": [seconds] * 10, "median_s": seconds}]
+    socket = {"kind": "socket", "name": "gloo", "via": "TCP", "interfaces": ["eth0"]}
+    transport = {"library": "gloo", "within_node": socket, "between_nodes": None, "settings": {}, "why": None}
+    record = {"device": "cpu", "num_gpus": num_gpus, "num_nodes": 1, "weights": "w", "sizes": sizes}
+    record |= {"transport": transport | {"not_recognised": None}}
+    record |= {"network": {"ports": [], "interfaces": [], "slingshot": [], "gpus": [], "pairs": []}}
+    return seconds, record | {"link_gb_per_s": {"within_node": LINK_GB_PER_S}}
+
+
+@pytest.mark.parametrize("bus_gb_per_s", [2.0, 4.0])
+def test_a_slow_link_is_named_with_its_part_of_the_loss(tmp_path, bus_gb_per_s):
+    """Without other losses, the part of the exchange beyond the rate of the link is what the link costs."""
+    exchange_s, record = make_allreduce(bus_gb_per_s)
+    tables = make_tables(tmp_path, Truth(noise=0.005, exchange_s=lambda run: exchange_s), USUAL, (record,))
+    row = find_row(tables, 8)
+    excess_frac = row["exchange_frac"] * (1 - bus_gb_per_s / LINK_GB_PER_S)
+    assert row["network_frac"] == pytest.approx(excess_frac, abs=0.05)
+    assert row["network_frac"] <= row["loss_frac"]
+    assert f"{100 * row['network_frac']:.0f} of the {100 * row['loss_frac']:.0f} % lost" in row["network"]
+    assert f"{bus_gb_per_s:g} of {LINK_GB_PER_S:g} GB/s" in row["network"]
+
+
+def test_without_a_slow_link_nothing_is_said_about_it(tmp_path):
+    exchange_s, record = make_allreduce(8.0)
+    tables = make_tables(tmp_path, Truth(noise=0.005, exchange_s=lambda run: exchange_s), USUAL, (record,))
+    assert tables["explanations"]["network"].isna().all()
+
+
+def test_without_control_runs_the_part_of_a_slow_link_is_not_known(tmp_path):
+    exchange_s, record = make_allreduce(2.0)
+    del record["weights"]
+    truth = Truth(noise=0.005, exchange_s=lambda run: exchange_s)
+    row = find_row(make_tables(tmp_path, truth, Grid(diagnoses=False), (record,)), 8)
+    assert "2 of 10 GB/s" in row["network"] and "lost" not in row["network"] and pd.isna(row["network_frac"])

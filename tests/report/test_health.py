@@ -212,3 +212,11 @@ def test_the_answer_doubts_runs_on_devices_that_are_not_in_order():
     assert doubt["run_next"] == [".venv/bin/python workflow/scripts/retry_runs.py --unhealthy --study s"]
     assert facts["details"]["health"] == {sentence: 2}
     assert not find_doubt(make_facts({"framework": "a"}), "health")
+
+
+def test_a_known_card_has_its_rates_as_shares_of_its_peaks(tmp_path):
+    node = make_node("n1", 218.4, model="NVIDIA A100-SXM4-80GB", copies=[2039e9 * 0.9 / 2**30])
+    spec = make_spec()
+    store_run(tmp_path, "run0", spec, reference_kernel={"nodes": [node]})
+    row = health.tabulate(plan_of(spec), tmp_path).iloc[0]
+    assert (row["product_peak_frac"], row["copy_peak_frac"]) == (pytest.approx(0.7), pytest.approx(0.9))

@@ -13,7 +13,7 @@ from howmanygpus.measure.host.samples import COLUMNS, WORDS
 from howmanygpus.report.tables import timelines
 from howmanygpus.report.tables.helpers import summaries
 from howmanygpus.report.tables.helpers.multiply_adds import count_multiply_adds
-from howmanygpus.report.tables.helpers.peak_rates import find_peak
+from howmanygpus.report.tables.helpers.peak_rates import find_card, find_peak
 from howmanygpus.report.tables.utilisation import tabulate
 from howmanygpus.report.telemetry import ACTIVITY, read_telemetry
 
@@ -106,6 +106,12 @@ def test_energy_counts_each_device_once_and_the_windows_only(tmp_path):
     assert row["joules_per_image"] == pytest.approx(400 * SECONDS / NUM_IMAGES, rel=1e-6)
     assert row["images_per_joule"] == pytest.approx(NUM_IMAGES / (400 * SECONDS), rel=1e-6)
     assert row["energy_from"] == "counter" and row["power_w"] == pytest.approx(110)
+
+
+def test_the_counter_of_a_grace_hopper_is_not_called_that_of_the_gpu(tmp_path):
+    gpus = [make_samples(f"GPU-{i}", power_w=50, energy_j=lambda time_s: 200 * time_s) for i in (1, 2)]
+    row = make_table(tmp_path, *gpus, spec=gpus_spec(), record={"device_model": "NVIDIA GH200 480GB"})
+    assert row["energy_from"] == "module" and row["joules_per_image"] == pytest.approx(400 * SECONDS / NUM_IMAGES)
 
 
 @pytest.mark.parametrize(
@@ -344,3 +350,32 @@ def test_a_peak_is_that_of_the_card_and_the_precision():
     assert find_peak("NVIDIA H100 PCIe", "bf16") == 756e12
     assert find_peak("Tesla V100-SXM2-32GB", "bf16") is None, "it has no bf16"
     assert find_peak(None, "fp32") is None
+
+
+@pytest.mark.parametrize(
+    ("model", "bf16", "memory_gb_per_s"),
+    [
+        ("NVIDIA GH200 480GB", 989.4, 4000),
+        ("NVIDIA GH200 144G HBM3e", 989.4, 4900),
+        ("NVIDIA B200", 2250, 7700),
+        ("NVIDIA B300 SXM6 AC", 2250, 8000),
+        ("NVIDIA L4", 121, 300),
+        ("NVIDIA A10", 125, 600),
+        ("NVIDIA A30", 165, 933),
+        ("NVIDIA RTX A6000", 154.8, 768),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 480, 1597),
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 503.8, 1792),
+        ("NVIDIA A100-SXM-64GB", 358.2, 1640),
+        ("NVIDIA A100-SXM4-80GB", 312, 2039),
+        ("NVIDIA A100 80GB PCIe", 312, 1935),
+        ("NVIDIA H100 80GB HBM3", 989.4, 3350),
+    ],
+)
+def test_a_card_has_its_dense_peak_and_its_memory(model, bf16, memory_gb_per_s):
+    assert find_peak(model, "bf16") == pytest.approx(bf16 * 1e12)
+    assert find_card(model).memory_gb_per_s == memory_gb_per_s
+
+
+@pytest.mark.parametrize("model", ["NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA A10G", "NVIDIA GH200", "AMD EPYC 7763"])
+def test_a_card_that_is_not_listed_has_no_peak(model):
+    assert find_card(model) is None

@@ -61,7 +61,7 @@ def test_a_sentence_in_a_module_would_be_found(source):
     assert find_sentences(source)
 
 
-PAGES = ("explanations", "health", "tables", "doubts")
+PAGES = ("explanations", "health", "tables", "doubts", "network")
 NAMED = re.compile(r'(?:word\((?:"\w+"|PAGE), |lack\(|Finding\([^,]+, )"(\w+)"')
 """Where a module names a code."""
 

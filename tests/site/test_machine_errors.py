@@ -232,13 +232,22 @@ def test_an_unknown_device_is_refused_with_the_devices_of_the_file(device, remed
     assert f'studies.s.devices[0]: "{device}" is no device of machine.yaml; {remedy}' in str(error.value)
 
 
-def test_a_container_whose_processes_srun_would_start_is_refused_except_in_a_packed_job(tmp_path):
+def test_an_option_of_srun_for_a_container_needs_its_value_in_the_same_word(tmp_path):
     path = tmp_path / "machine.yaml"
-    command = "/usr/bin/apptainer exec --nv image.sif python"
-    path.write_text(yaml.safe_dump({"scheduler": "slurm", "environments": {"pytorch-cpu": {"python": command}}}))
+    command = "srun --container-image {} python"
+    machine = {"scheduler": "slurm", "environments": {"pytorch-cpu": {"python": command.format("image.sqsh")}}}
+    path.write_text(yaml.safe_dump(machine))
     with pytest.raises(ConfigError) as raised:
         read_machine(path)
-    assert says(str(raised.value), f"{path}: environments.pytorch-cpu.python", command, "srun", "submit_packed.py")
-    assert read_machine(path, packed=True).environments["pytorch-cpu"]["python"] == command
-    path.write_text(yaml.safe_dump({"environments": {"pytorch-cpu": {"python": command}}}))
-    assert read_machine(path).environments["pytorch-cpu"]["python"] == command
+    assert says(str(raised.value), f"{path}: environments.pytorch-cpu.python", "--container-image=VALUE")
+    machine["environments"]["pytorch-cpu"]["python"] = "srun --container-image=image.sqsh python"
+    path.write_text(yaml.safe_dump(machine))
+    assert read_machine(path).environments["pytorch-cpu"]["python"] == "srun --container-image=image.sqsh python"
+
+
+def test_a_network_that_nothing_measures_cannot_be_refused(tmp_path):
+    path = tmp_path / "machine.yaml"
+    path.write_text(yaml.safe_dump({"scheduler": "slurm", "slurm": {"judge_network": "refuse", "preflight": False}}))
+    with pytest.raises(ConfigError) as raised:
+        read_machine(path)
+    assert says(str(raised.value), f"{path}: slurm.judge_network", "refuse", "preflight: true")

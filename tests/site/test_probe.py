@@ -9,8 +9,9 @@ import pytest
 from helpers.fake_slurm import pretend
 from helpers.messages import says
 from howmanygpus.measure.host.slurm import JOB
+from howmanygpus.report.network import compute_bus_bandwidth
 from howmanygpus.report.pages.node_checks import tabulate as tabulate_probes
-from howmanygpus.report.tables.allreduce import compute_bus_bandwidth, tabulate
+from howmanygpus.report.tables.allreduce import tabulate
 from howmanygpus.site.node_check import find_refusal, inspect_node, judge
 from project import ROOT
 

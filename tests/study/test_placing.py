@@ -123,6 +123,35 @@ def test_a_framework_runs_on_gpus_that_its_build_is_for(framework, capability):
     assert says(reasons[0], framework, "is built for compute capability", capability) and reasons[1] == ""
 
 
+@pytest.mark.parametrize(
+    ("framework", "is_supported"),
+    [("tensorflow_mirrored", False), ("horovod_keras", False), ("mxnet_gluon", False), ("pytorch_ddp", True)],
+)
+def test_a_framework_without_a_wheel_for_the_processor_is_unsupported_with_the_reason(
+    monkeypatch, framework, is_supported
+):
+    """A build of the site may be for it."""
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    environment, reasons = FRAMEWORKS[framework].environments["cuda"], []
+    for existing in ({}, {environment: {"python": "/site/python", "modules": []}}):
+        machine = replace(CLUSTER, environments=existing)
+        reasons.append(list_layouts(make_plan(machine, frameworks=[framework], num_gpus=[1]))[1, 1])
+    words = (framework, "aarch64", "no wheel" if framework == "mxnet_gluon" else "wheel", "`environments`")
+    assert reasons[1] == "" and (reasons[0] == "" if is_supported else says(reasons[0], *words))
+
+
+def test_runs_wait_for_the_all_reduce_if_a_slow_network_is_refused():
+    for judge, expected in (("report", []), ("refuse", ["results/probe/a100_gpus4.json"])):
+        machine = replace(CLUSTER, slurm=SLURM | {"judge_network": judge})
+        plan = make_plan(machine)
+        run = next(path for path in plan.runs if "gpus4" in path)
+        assert TrainingRules(plan).probe(SimpleNamespace(run=run)) == expected
+        alone = next(path for path in plan.runs if "gpus1" in path)
+        assert TrainingRules(plan).probe(SimpleNamespace(run=alone)) == []
+        older = TrainingRules(plan, lambda record: ["results/environments/pytorch.json"])
+        assert older.probe(SimpleNamespace(run=run)) == [], "a run that was made before is not repeated"
+
+
 def test_a_best_tier_of_one_device_is_neither_run_nor_checked_on_several():
     changes = {"variants": {"best": {"tier": "best"}}, "parity": "required"}
     alone = make_plan(frameworks=["keras_mirrored"], num_gpus=[1, 2], **changes)

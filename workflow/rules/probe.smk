@@ -1,7 +1,7 @@
 """
 Probe a cluster's devices before any run starts, and measure the all-reduce of gradients for studies with `diagnose`.
 
-On a single machine only the latter is used.
+On a single machine only the latter is used. Each record says what carried the gradients and what the link could do.
 
 INPUTS   the machine file, results/weights/
 OUTPUTS  results/probe/{device}.json (findings on one node for each kind of device), results/tables/probes.tsv
@@ -39,6 +39,7 @@ rule probe_device:
 rule tabulate_probes:
     input:
         records=products.probes,
+        links=products.preflight_allreduces,
     output:
         probes="results/tables/probes.tsv",
     log:
@@ -46,6 +47,7 @@ rule tabulate_probes:
     localrule: True
     params:
         code=hash_script("tabulate_probes"),
+        templates=hash_templates("network.jinja"),
         files=products.files,
     shell:
         "{HOWMANYGPUS}/tabulate_probes.py {params.files:q} >{log:q} 2>&1"
@@ -68,6 +70,8 @@ rule measure_allreduce:
         device=cluster.allreduce_device,
         num_nodes=cluster.num_nodes,
         placement=cluster.placement,
+        link=cluster.link,
+        judge=cluster.judge,
         studies=products.studies_of_allreduce,
     shell:
         r"""
@@ -78,6 +82,8 @@ rule measure_allreduce:
             --placement {params.placement:q} \
             --studies {params.studies:q} \
             --environment {input.environment:q} \
+            --link {params.link:q} \
+            --judge {params.judge:q} \
             --record {output.record:q} \
             >{log:q} 2>&1
         """
@@ -102,6 +108,8 @@ rule measure_gradient_allreduce:
         device=cluster.allreduce_device,
         num_nodes=cluster.num_nodes,
         placement=cluster.placement,
+        link=cluster.link,
+        judge=cluster.judge,
         studies=products.studies_of_allreduce,
     shell:
         r"""
@@ -112,6 +120,8 @@ rule measure_gradient_allreduce:
             --placement {params.placement:q} \
             --studies {params.studies:q} \
             --environment {input.environment:q} \
+            --link {params.link:q} \
+            --judge {params.judge:q} \
             --weights {input.weights:q} \
             --record {output.record:q} \
             >{log:q} 2>&1

@@ -45,7 +45,7 @@ rule list_jobs:
         "{HOWMANYGPUS}/list_jobs.py {params.files:q} >{log:q} 2>&1"
 
 
-TABLE_TEMPLATES = ("doubts.jinja", "explanations.jinja", "health.jinja", "tables.jinja")
+TABLE_TEMPLATES = ("doubts.jinja", "explanations.jinja", "health.jinja", "network.jinja", "tables.jinja")
 """Templates with words in cells of tables."""
 
 

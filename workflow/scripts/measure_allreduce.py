@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from safetensors.numpy import load_file
 from howmanygpus.base.environment import build_surroundings
 from howmanygpus.files import write_json_atomic
 from howmanygpus.prepare.weights import count_gradient_bytes
-from howmanygpus.site.environments.find import resolve_python
+from howmanygpus.report.network import describe_findings
+from howmanygpus.site.environments.find import find_launcher
 from howmanygpus.site.jobs.ledger import ALLREDUCE, is_packed, list_nodes, recorded, share_equally
+from howmanygpus.site.network import describe_exchange
 
 
 def describe_gradients(path: Path) -> list[str] | None:
@@ -44,32 +47,45 @@ def main() -> None:
         type=Path,
         help="record of initial weights, or of a run whose program reports its parameters: sum as many bytes",
     )
+    parser.add_argument("--link", type=json.loads, required=True, help="JSON: `link_gb_per_s` of the machine file")
+    parser.add_argument("--judge", choices=["report", "refuse"], required=True, help="what a slow network leads to")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     size = {"num_gpus": arguments.num_devices, "num_nodes": arguments.num_nodes}
-    device = json.loads(arguments.device)["device"]
-    packed, shares = is_packed(json.loads(arguments.placement)), share_equally(arguments.studies)
+    given = json.loads(arguments.device)
+    device = given["device"]
+    python, placement = find_launcher(arguments.environment, json.loads(arguments.placement))
+    packed, shares = is_packed(placement), share_equally(arguments.studies)
     with (
         recorded(ALLREDUCE, arguments.record.stem, {"device": device, **size}, packed, shares=shares) as job,
         tempfile.TemporaryDirectory(prefix=".measured-", dir=arguments.record.parent) as folder,
     ):
         nodes = list_nodes(job)
         command = [
-            resolve_python(arguments.environment),
+            python,
             "-m",
             "howmanygpus.measure.allreduce",
             "--device",
             arguments.device,
         ]
         command += ["--num-devices", str(size["num_gpus"]), "--num-nodes", str(size["num_nodes"])]
-        command += ["--placement", arguments.placement, "--folder", folder]
+        command += ["--placement", json.dumps(placement), "--folder", folder]
         options = describe_gradients(arguments.weights) if arguments.weights else []
         measured: dict[str, Any] = {"sizes": []}
         if options is not None:
             subprocess.run([*command, *options], env=build_surroundings(os.environ), check=True)
             measured = json.loads((Path(folder) / "allreduce.json").read_text())
+            measured |= describe_exchange(Path(folder), given["device_kind"], arguments.num_nodes)
     whose = {"weights": arguments.weights.stem} if arguments.weights else {}
-    write_json_atomic(arguments.record, {"device": device, **size, "nodes": nodes, **whose, **measured})
+    record = {"device": device, **size, "nodes": nodes, **whose, **measured, "link_gb_per_s": arguments.link}
+    texts = describe_findings(record)
+    print(*texts, sep="\n", flush=True)
+    if texts and arguments.judge == "refuse":
+        sys.exit(
+            f"judge_network: refuse: no run of {arguments.num_devices} x {device} is started, because: "
+            f"{' '.join(texts)} Remedy it and give the same call again, or set `judge_network: report`"
+        )
+    write_json_atomic(arguments.record, record | {"findings": [{"level": "warning", "text": text} for text in texts]})
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 from howmanygpus.base.environment import build_unmeasured
 from howmanygpus.files import atomic_folder, write_json_atomic
 from howmanygpus.gate.observe import CRASHES
-from howmanygpus.site.environments.find import resolve_python
+from howmanygpus.site.environments.find import find_launcher
 from howmanygpus.site.jobs.endings import explain_crashes
 from howmanygpus.site.jobs.ledger import GATE, is_packed, recorded, share_by_seconds
 from howmanygpus.site.node_check import find_refusal
@@ -89,7 +89,8 @@ def main() -> None:
         for number, (layout, keys) in enumerate({} if refusal else arguments.layouts.items(), start=1):
             print(f"Layout {number} of {len(arguments.layouts)}: {describe_layout(layout)}", flush=True)
             started = time.time()
-            observe(resolve_python(arguments.environment), tasks, layout, keys, arguments.placement, folder)
+            python, placement = find_launcher(arguments.environment, json.loads(arguments.placement))
+            observe(python, tasks, layout, keys, json.dumps(placement), folder)
             seconds += Counter(measure_cells(folder, layout, keys, started))
         job["shares"] = share_by_seconds(arguments.studies, seconds)
     write_json_atomic(arguments.record, {"layouts": arguments.layouts, "unsupported": refusal})

@@ -23,7 +23,7 @@ from howmanygpus.measure.largest.bisecting import NextTry, SearchError, SearchRe
 from howmanygpus.measure.largest.tries import Launcher, TryData
 from howmanygpus.measure.largest.try_log import TryLog
 from howmanygpus.measure.spec import MODEL_PATH_KEYS
-from howmanygpus.site.environments.find import resolve_python
+from howmanygpus.site.environments.find import find_launcher, resolve_python
 from howmanygpus.site.jobs.attempts import is_refused, prefer_interpreter
 from howmanygpus.site.jobs.endings import explain_crash
 from howmanygpus.site.jobs.ledger import is_packed, recorded, share_equally
@@ -37,8 +37,13 @@ TRAINING, PROGRAM = "howmanygpus.measure.launch.launch", "howmanygpus.measure.pr
 def do_try(arguments: argparse.Namespace, step: NextTry, deadline: float, done: list[dict]) -> dict:
     """Do one try and return its row. deadline: of the job, by time.monotonic(). done: rows of the tries before."""
     request, launch, settings = arguments.request, arguments.launch, arguments.request["settings"]
-    launcher, make_spec, work = (plan_program_try if "program" in settings else plan_try)(arguments, step)
     placement = launch["placement"] | ({"scratch": None} if "scratch" in launch["placement"] else {})
+    if "program" in settings:
+        launcher, make_spec, work = plan_program_try(arguments, step)
+    else:
+        python, placement = find_launcher(arguments.environment, placement)
+        launcher = Launcher(python, TRAINING, build_surroundings(os.environ))
+        make_spec, work = plan_try(arguments, step)
     folder = arguments.record.parent / "tries" / f"{request['name']}_batch{step.batch}"
     left_s = deadline - time.monotonic()
     if left_s <= 0:
@@ -54,8 +59,8 @@ def do_try(arguments: argparse.Namespace, step: NextTry, deadline: float, done: 
     return row
 
 
-def plan_try(arguments: argparse.Namespace, step: NextTry) -> tuple[Launcher, Callable, TryData]:
-    """Return what starts a try of a framework, what makes its specification, and its data."""
+def plan_try(arguments: argparse.Namespace, step: NextTry) -> tuple[Callable, TryData]:
+    """Return what makes the specification of a try of a framework, and its data."""
     request, settings = arguments.request, arguments.request["settings"]
     weights = str(arguments.weights.with_suffix(".safetensors"))
     own = {key: arguments.launch.get(key) for key in MODEL_PATH_KEYS}
@@ -70,11 +75,10 @@ def plan_try(arguments: argparse.Namespace, step: NextTry) -> tuple[Launcher, Ca
     def make_spec(data_dir: str) -> dict:
         return complete_try(request, step.batch, step.is_confirmation, data_dir, weights, own)
 
-    surroundings = build_surroundings(os.environ)
-    return Launcher(resolve_python(arguments.environment), TRAINING, surroundings), make_spec, work
+    return make_spec, work
 
 
-def plan_program_try(arguments: argparse.Namespace, step: NextTry) -> tuple[Launcher, Callable, None]:
+def plan_program_try(arguments: argparse.Namespace, step: NextTry) -> tuple[Launcher, Callable, TryData | None]:
     """Return what starts a try of a program, and what makes its specification."""
     # Imported here because most searches are for no program.
     from howmanygpus.study.program.study import complete_program_try

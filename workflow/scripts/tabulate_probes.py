@@ -9,7 +9,8 @@ from howmanygpus.report.pages.node_checks import tabulate
 
 def main() -> None:
     request = read_request()
-    table = tabulate([json.loads(path.read_text()) for path in request.input.records])
+    read = [[json.loads(path.read_text()) for path in paths] for paths in (request.input.records, request.input.links)]
+    table = tabulate(*read)
     write_table(request.output.probes, table)
     for _, row in table[table["level"].isin(["error", "warning"])].iterrows():
         print(f"{row['device']}: {row['level']}: {row['value']}")

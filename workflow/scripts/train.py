@@ -18,7 +18,7 @@ from howmanygpus.base.environment import build_surroundings, parse_variable_name
 from howmanygpus.measure.host.processes import die_with_parent
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.spec import MODEL_PATH_KEYS
-from howmanygpus.site.environments.find import resolve_python
+from howmanygpus.site.environments.find import find_launcher, resolve_python
 from howmanygpus.site.jobs.attempts import (
     RUNS,
     DoneByAnotherError,
@@ -104,8 +104,8 @@ def main() -> None:
     weights = str(arguments.weights.with_suffix(".safetensors"))
     settings = arguments.settings | {place: arguments.launch.get(place) for place in MODEL_PATH_KEYS}
     spec = complete_spec(Run.from_path(run), settings, str(arguments.data.parent), weights)
-    python = resolve_python(arguments.environment)
-    attempt = start_attempt(run, spec, arguments.launch["placement"])
+    python, placement = find_launcher(arguments.environment, arguments.launch["placement"])
+    attempt = start_attempt(run, spec, placement)
     reference = plan_reference(arguments.launch.get("reference"))
     judged = read_verdict(arguments.verdict, arguments.launch["parity"], (spec["num_gpus"], spec["num_nodes"]))
     options = list_launch_options(attempt, run, arguments.time_limit_min, reference, judged)

@@ -29,6 +29,7 @@ from howmanygpus.invocation.progress.handler import LogHandler
 
 RUN = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat{}"
 RULES = {"train": "train", "observe_parity": "parity", "build_environment": "environments", "all": "Snakefile"}
+RULES |= {"measure_allreduce": "probe", "probe_device": "probe"}
 PLAN = SimpleNamespace(
     studies={"small": SimpleNamespace(config={"quality": {"metric": "accuracy"}, "time_limit_min": 60})}
 )
@@ -60,11 +61,11 @@ def make_workflow(*rules, **values):
             jobid=number,
             rule=SimpleNamespace(name=rule, snakefile=f"workflow/rules/{RULES[rule]}.smk", resources={}),
             input=[],
-            output=[f"results/{rule}/{number}.json"],
             params=[],
             wildcards=SimpleNamespace(run=RUN.format(number)),
             wildcards_dict={"cell": str(number)},
             log=[f"results/logs/{rule}/{number}.log"],
+            output=[f"results/{rule}{number}.json"],
             is_group=lambda: False,
         )
         for number, rule in enumerate(rules, 1)
@@ -162,6 +163,24 @@ def test_a_step_of_the_gate_says_how_long_it_took_before(capsys):
     call.begin()
     call.start(1)
     assert format_s(93.0) in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_what_the_preflight_found_is_said_when_its_step_is_done(folder, capsys):
+    call = Call("probe_device", "measure_allreduce", "measure_allreduce")
+    (folder / "results").mkdir()
+    for name, findings in (("probe_device1", ["no index"]), ("measure_allreduce2", ["5 of 25 GB/s"])):
+        told = [{"level": "warning", "text": text} for text in findings]
+        (folder / "results" / f"{name}.json").write_text(json.dumps({"findings": told}))
+    (folder / "results" / "measure_allreduce3.json").write_text("{}")
+    call.begin()
+    for job_id in (1, 2, 3):
+        call.start(job_id)
+        call.finish(job_id)
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "warning: no index",
+        "warning: 5 of 25 GB/s",
+        "probes and all-reduces: 3 of 3 done",
+    ]
 
 
 def test_a_call_that_has_nothing_to_do_says_so(capsys):

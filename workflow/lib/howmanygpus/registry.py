@@ -285,6 +285,25 @@ def explain_unsupported(framework: str, device, precision: str, layout: tuple[in
     return ""
 
 
+NO_WHEELS = {
+    "aarch64": {
+        "tensorflow-cuda12": "TensorFlow's wheel is for processors alone",
+        "horovod-tensorflow-cuda12": "TensorFlow's wheel is for processors alone",
+        "mxnet-cuda11": "mxnet-cu112 has no wheel",
+        "chainer-cuda12": "cuDNN 8 for CUDA 12 has no wheel",
+    }
+}
+"""Environments that cannot be installed on processors of a kind (platform.machine), and why, by the files on PyPI."""
+
+
+def explain_missing_wheels(framework: str, device_kind: str, processor: str) -> str:
+    """Return why a framework cannot be installed on a kind of processor, or an empty text if it can."""
+    environment = FRAMEWORKS[framework].environments.get(device_kind, "")
+    why = NO_WHEELS.get(processor, {}).get(environment)
+    remedy = "name a build of the site under `environments` of the machine file"
+    return f"{framework} cannot be installed for {device_kind} on {processor}: {why}; {remedy}" if why else ""
+
+
 def explain_kept_exchange(framework: str, precision: str) -> str:
     """Return why no run of a framework can leave out the exchange of gradients, or an empty text if one can."""
     reason = FRAMEWORKS[framework].keeps_exchange.get(precision)

@@ -5,18 +5,23 @@ The arrays have fixed sizes, or one array has as many bytes as the gradients of 
 of the parameters alone, a reduce-scatter of the gradients and two all-gathers of the parameters, for the forward and
 for the backward pass, take the place of the all-reduce.
 
-Called by the workflow, it starts one process per device, as a run would; called by those processes, it measures.
+Called by the workflow, it starts one process per device, as a run would; called by those processes, it measures. They
+leave what NCCL says about its transports, or the interfaces of gloo's sockets; no run is measured while NCCL does so.
 """
 
 import argparse
 import json
 import os
+import socket
 import statistics
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.measure.host.placement import Placement
@@ -28,6 +33,8 @@ from howmanygpus.measure.spec import LaunchSpec
 SIZES_MIB = (1, 16, 128)
 NUM_WARMUP, NUM_MEASURED = 3, 10
 DEADLINE_S = 600.0
+NCCL_LOGS, SOCKETS = "nccl.*.log", "sockets.*.json"
+"""What each process leaves in the folder: NCCL's messages, or the names of the interfaces of its sockets."""
 WHAT: dict[str, Any] = {
     "study": "allreduce",
     "dataset": "none",
@@ -48,11 +55,11 @@ WHAT: dict[str, Any] = {
 """The parts of the specification that do not depend on the devices."""
 
 
-def measure(spec: LaunchSpec, sizes_mib: Sequence[float], is_sharded: bool = False) -> list[dict]:
+def measure(spec: LaunchSpec, sizes_mib: Sequence[float], folder: Path, is_sharded: bool = False) -> list[dict]:
     """Return the seconds of each all-reduce of float32 arrays, by size; the slowest process counts.
 
-    sizes_mib: sizes of whole numbers of bytes that 4 divides. is_sharded: whether to time a reduce-scatter and two
-    all-gathers instead.
+    sizes_mib: sizes of whole numbers of bytes that 4 divides. folder: where the interfaces of gloo are left.
+    is_sharded: whether to time a reduce-scatter and two all-gathers instead.
     """
     import torch
     import torch.distributed as dist
@@ -91,8 +98,32 @@ def measure(spec: LaunchSpec, sizes_mib: Sequence[float], is_sharded: bool = Fal
             seconds.append(elapsed.item())
             array.fill_(1.0)
         rows.append({"size_mib": size_mib, "seconds": seconds[NUM_WARMUP:]})
+    if not is_cuda:
+        leave_interfaces(folder)
     dist.destroy_process_group()
     return rows
+
+
+def make_nccl_tell(folder: Path) -> None:
+    """Have NCCL write to a file of each process which transports it takes (NCCL user guide, NCCL_DEBUG)."""
+    log = folder / NCCL_LOGS.replace("*", "%h.%p")
+    os.environ |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV", "NCCL_DEBUG_FILE": str(log)}
+
+
+def leave_interfaces(folder: Path) -> None:
+    """Write the names of the network interfaces of this process's connections, without those to PyTorch's store."""
+    names = {
+        address.address: name
+        for name, addresses in psutil.net_if_addrs().items()
+        for address in addresses
+        if address.family in (socket.AF_INET, socket.AF_INET6)
+    }
+    store = int(os.environ["MASTER_PORT"])
+    with suppress(psutil.Error, OSError):
+        open_ones = [each for each in psutil.Process().net_connections("tcp") if each.raddr]
+        used = {each.laddr.ip for each in open_ones if store not in (each.laddr.port, each.raddr.port)}
+        found = sorted({names.get(address.removeprefix("::ffff:"), address) for address in used})
+        write_json_atomic(folder / SOCKETS.replace("*", os.environ["RANK"]), {"interfaces": found})
 
 
 def main() -> None:
@@ -109,8 +140,10 @@ def main() -> None:
     die_with_parent()
     attempt, result = AttemptFolder(arguments.folder), arguments.folder / "allreduce.json"
     if arguments.measure:
+        make_nccl_tell(arguments.folder)
         sizes_mib = [arguments.bytes / 2**20] if arguments.bytes else SIZES_MIB
-        rows = measure(LaunchSpec(**json.loads(attempt.spec.read_text())), sizes_mib, arguments.sharded)
+        spec = LaunchSpec(**json.loads(attempt.spec.read_text()))
+        rows = measure(spec, sizes_mib, arguments.folder, arguments.sharded)
         if os.environ["RANK"] == "0":
             medians = [row | {"median_s": statistics.median(row["seconds"])} for row in rows]
             write_json_atomic(result, {"sizes": medians, "is_sharded": arguments.sharded})

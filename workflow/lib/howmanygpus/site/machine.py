@@ -77,8 +77,8 @@ PRICING = ("billed", "price_per_hour", "currency")
 UNKNOWN_DEVICES = {"cpu": Device(0, 1), "cuda": Device(0, 1, "cuda")}
 GPU_WORDS = ("gpu", "gpus", "nvidia")
 """Words that users write for `cuda` or for a GPU of the machine file."""
-CONTAINERS = ("apptainer", "singularity", "podman", "docker", "enroot", "ch-run", "bwrap")
-"""Programs that start a command in a container, in which srun is not, and from which it could not come back."""
+NEEDS_VALUE = re.compile(r"--(container-(image|mounts|workdir|name)|uenv|view)")
+"""Options of srun that start a container (pyxis, uenv), as they must not stand in a command of the machine file."""
 PILLOW_SIMD = "pillow-simd"
 """The environment that no framework uses; see howmanygpus.prepare.options."""
 
@@ -211,7 +211,7 @@ def read_machine(path: Path, packed: bool = False) -> Machine:
     values = {} if values is None else values
     check_schema(values, schema, root="the machine file", file=str(path))
     values = fill_defaults(values, schema, schema)
-    _check_environments(values["environments"], path, values["scheduler"] == "slurm" and packed is not True)
+    _check_environments(values["environments"], path)
     declared = dict(values["devices"])
     if values["scheduler"] == "none":
         default = fill_defaults({}, schema["$defs"]["device"], schema)
@@ -223,6 +223,9 @@ def read_machine(path: Path, packed: bool = False) -> Machine:
         raise refuse("packed", packed, "is not of type boolean", "write true or false")
     if packed and values["scheduler"] == "none":
         raise ConfigError(f"packed: true needs the machine file of a cluster, not {path}; name it with `machine`")
+    if values["slurm"]["judge_network"] == "refuse" and not values["slurm"]["preflight"]:
+        problem, remedy = "judges what the preflight measures, which is off", "set `preflight: true`, or `report` here"
+        raise refuse(f"{path}: slurm.judge_network", "refuse", problem, remedy)
     excesses = _find_excesses(values["devices"], path) if values["scheduler"] == "none" else {}
     slurm, environments = values["slurm"], values["environments"]
     published = expand_path(values["published_weights"], f"{path}: published_weights")
@@ -258,11 +261,8 @@ def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> De
     return Device(**{key: options[key] for key in keys}, kind=kind, is_split=is_split, options=options)
 
 
-def _check_environments(environments: dict, path: Path, starts_steps: bool) -> None:
-    """Raise ConfigError for an existing interpreter that replaces no environment, or that cannot be started.
-
-    starts_steps: whether srun starts the processes of runs.
-    """
+def _check_environments(environments: dict, path: Path) -> None:
+    """Raise ConfigError for an existing interpreter that replaces no environment, or that cannot be started."""
     known = {name for framework in FRAMEWORKS.values() for name in framework.list_environments()} | {PILLOW_SIMD}
     for name, interpreter in environments.items():
         if name not in known:
@@ -270,10 +270,10 @@ def _check_environments(environments: dict, path: Path, starts_steps: bool) -> N
         given, place = interpreter["python"], f"{path}: environments.{name}.python"
         if not Path(given).exists():
             words = split_words(given, place)
-            if starts_steps and Path(words[0]).name in CONTAINERS:
-                problem = "starts a container, and srun starts the processes of a job outside of it"
-                remedy = "name a Python on the nodes, or do runs of one node by workflow/scripts/submit_packed.py"
-                raise refuse(place, given, problem, remedy)
+            lacking = [word for word in words if NEEDS_VALUE.fullmatch(word)]
+            if lacking:
+                remedy = f"write {lacking[0]}=VALUE"
+                raise refuse(place, given, f"has {lacking[0]} without its value in the same word", remedy)
 
 
 def _explain_missing(device: Device) -> str:

@@ -1,5 +1,6 @@
 """A study of the config as data, and what follows from it for each of its planned runs."""
 
+import platform
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
@@ -8,7 +9,7 @@ from howmanygpus.config.schema import drop_defaults, study_defaults
 from howmanygpus.gate.task_forms import Variation, name_form
 from howmanygpus.measure.spec import RANDOM_INPUTS, SYNTHETIC
 from howmanygpus.prepare.sources import Description
-from howmanygpus.registry import FRAMEWORKS, explain_unsupported
+from howmanygpus.registry import FRAMEWORKS, explain_missing_wheels, explain_unsupported
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.adaptive.keys import drop_rules
 from howmanygpus.study.batches import accumulate_batches, compute_curves
@@ -85,11 +86,14 @@ class Study:
 
         layout: the numbers of devices and nodes. source: the input. settings: the complete training settings.
         """
-        own_model = self.own_model
+        own_model, reason = self.own_model, ""
         if FRAMEWORKS[framework].environments.get(device.kind) in self.machine.environments:
             # For which GPUs a site's own build is, only the framework itself can say.
             device = replace(device, compute_capability=None)
-        reason = own_model.explain_unsupported(framework, precision) if isinstance(own_model, OwnModel) else ""
+        else:
+            reason = explain_missing_wheels(framework, device.kind, platform.machine())
+        if isinstance(own_model, OwnModel):
+            reason = reason or own_model.explain_unsupported(framework, precision)
         reason = reason or explain_unsupported(framework, device, precision, layout, settings)
         return reason or explain_missing_loader(framework, source, settings)
 

@@ -1,7 +1,9 @@
 """The lines of a call: one for each run that has ended, each failure, and each stage that is complete."""
 
+import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.settings import OutputSettingsLoggerInterface
 
 from howmanygpus.invocation.disk import read_end
-from howmanygpus.invocation.dry_run.summary import NOTHING, RUNS, describe_duration, format_s
+from howmanygpus.invocation.dry_run.summary import NOTHING, PROBES, RUNS, describe_duration, format_s
 from howmanygpus.invocation.modules import find_own_name
 from howmanygpus.invocation.progress.following import EndedRun, RunFollower, read_ended_run
 from howmanygpus.invocation.progress.tracking import RUNNING, WAITING, Step, Tracker
@@ -91,7 +93,16 @@ class Printer:
             self._finish_run(job_id, step.run)
         else:
             self.tracker.finish(job_id)
+        if step.stage == PROBES:
+            self._tell_findings(step)
         self._tell_stage(step)
+
+    def _tell_findings(self, step: Step) -> None:
+        """Print what a probe or an all-reduce measurement found, before more device-hours are spent."""
+        for path in map(Path, step.job.output):
+            with suppress(OSError, ValueError, KeyError):
+                for finding in json.loads(path.read_text())["findings"]:
+                    self._say(f"{finding['level']}: {finding['text']}", "yellow")
 
     def _finish_run(self, job_id: int, run: Run) -> None:
         self._followers.pop(run.path, None)

@@ -117,5 +117,13 @@ class ClusterRules(RuleFunctions):
         fewest = self._machine.device(wildcards.device).num_nodes(int(wildcards.num_gpus))
         return int(wildcards.spread.removeprefix("_nodes") or fewest)
 
+    def link(self, wildcards) -> str:
+        """Return as JSON what the links of a device can do, as the machine file states it."""
+        return json.dumps(self._machine.device(wildcards.device).options.get("link_gb_per_s") or {})
+
+    def judge(self, wildcards) -> str:
+        """Return what an all-reduce below its link leads to."""
+        return self._machine.slurm["judge_network"] if self._machine.is_cluster else "report"
+
     def placement(self, wildcards, input) -> str:
         return placement(self._machine, self._machine.device(wildcards.device))

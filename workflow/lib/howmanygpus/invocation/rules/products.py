@@ -169,12 +169,21 @@ class ProductRules(RuleFunctions):
             return []
         return self._existing([f"results/probe/{device}.json" for device in self._plan.devices])
 
+    def preflight_allreduces(self, wildcards=None) -> list[str]:
+        """Return the all-reduce measurements of the preflight of all studies."""
+        studies = self._plan.studies.values() if self._preflight else []
+        return list(dict.fromkeys(path for study in studies for path in self._fixed_allreduces(study)))
+
+    def _fixed_allreduces(self, study: Study) -> list[str]:
+        asked = list(filter(self._plan.is_asked_for, study.runs))
+        return self._existing(list_allreduces(study.config, asked))
+
     def allreduces(self, wildcards) -> list[str]:
         """Return the all-reduce measurements of a study: those of the preflight, and those of its own gradients."""
         study = self._plan.studies[wildcards.study]
         asked = list(filter(self._plan.is_asked_for, study.runs))
-        fixed = list_allreduces(study.config, asked) if self._preflight else []
-        return self._existing(fixed + list_gradient_allreduces(study, asked))
+        fixed = self._fixed_allreduces(study) if self._preflight else []
+        return fixed + self._existing(list_gradient_allreduces(study, asked))
 
     def _measures_allreduce(self, study: str) -> bool:
         return self._preflight or self._plan.studies[study].config["diagnose"]

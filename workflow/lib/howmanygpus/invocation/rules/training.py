@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 
 from howmanygpus.invocation.rules.functions import RuleFunctions
+from howmanygpus.invocation.rules.products import list_allreduces
 from howmanygpus.measure.spec import INDEPENDENT
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.requests import JobSize, job_resources, placement
@@ -113,16 +114,20 @@ class TrainingRules(RuleFunctions):
         """Return the verdict of the parity gate, or nothing for a program."""
         return self._plan.verdicts.get(wildcards.run, [])
 
-    def probe(self, wildcards) -> str | list:
+    def probe(self, wildcards) -> list[str]:
         """Return the probe of a program's devices on a cluster. Other runs wait for it by their verdict.
 
-        A run that was made without this input is not repeated for it.
+        With `judge_network: refuse` there is the all-reduce measurement of the run's devices, without which it does
+        not begin. A run that was made without these inputs is not repeated for them.
         """
         run = self.run(wildcards)
-        if not (self._plan.studies[run.study].is_program and self._machine.is_cluster):
+        if not self._machine.is_cluster:
             return []
-        record, inputs = f"results/probe/{run.device}.json", self._find_inputs(f"results/runs/{run.path}/run.json")
-        return record if inputs is None or record in inputs else []
+        study, slurm = self._plan.studies[run.study], self._machine.slurm
+        needed = [f"results/probe/{run.device}.json"] if study.is_program else []
+        needed += list_allreduces(study.config, [run]) if slurm.get("judge_network") == "refuse" else []
+        inputs = self._find_inputs(f"results/runs/{run.path}/run.json") if needed else None
+        return [path for path in needed if inputs is None or path in inputs]
 
     def launch(self, wildcards, input) -> str:
         """Return as JSON the settings that affect no result: the effect of a failed gate (`parity`), and how processes

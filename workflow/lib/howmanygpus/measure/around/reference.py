@@ -125,7 +125,9 @@ def measure(spec: LaunchSpec, placement: Placement, attempt: AttemptFolder, plan
     folder.mkdir(exist_ok=True)
     prefix = []
     if placement.scheduler != "none":
-        prefix = [*srun(dataclasses.replace(spec, launcher="per_node"), placement), *set_again(os.environ)]
+        # Its interpreter starts its own container, if it is in one.
+        outside = dataclasses.replace(placement, container_options=[])
+        prefix = [*srun(dataclasses.replace(spec, launcher="per_node"), outside), *set_again(os.environ)]
     command = [*prefix, plan.python, "-m", "howmanygpus.measure.around.reference_kernel", "--kind", spec.device_kind]
     command += ["--cores-per-device", str(spec.cores_per_device), "--num-devices", str(plan.num_devices)]
     command += ["--folder", str(folder), *([] if placement.bind_cores else ["--all-cores"])]

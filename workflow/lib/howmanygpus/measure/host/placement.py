@@ -18,6 +18,9 @@ class Placement:
     rendezvous_timeout_s: how long processes wait for each other.
     scratch: folder on each node to which the data are copied first.
     telemetry_interval_s: time between two samples of the devices.
+    python: command that starts the Python of the processes, if it is in a container of each node; empty for this one.
+    container_options: options of srun that start the container.
+    python_version: that of `python`, if it is known.
     """
 
     scheduler: str = "none"
@@ -28,10 +31,13 @@ class Placement:
     rendezvous_timeout_s: float = 300.0
     scratch: str | None = None
     telemetry_interval_s: float = 0.1
+    python: list[str] = field(default_factory=list)
+    container_options: list[str] = field(default_factory=list)
+    python_version: str | None = None
 
     def describe_step(self, devices_per_node: int) -> list[str]:
         """Return srun's options for a step with this number of devices on each node."""
-        return [option.format(n=devices_per_node) for option in self.step_options]
+        return [*(option.format(n=devices_per_node) for option in self.step_options), *self.container_options]
 
     @classmethod
     def without_data(cls, values: dict) -> "Placement":

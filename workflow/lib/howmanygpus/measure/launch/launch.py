@@ -243,6 +243,8 @@ def run_attempt(
     """Verify the inputs, run and publish; return the exit status. What becomes known is added to `record`."""
     gpu_uuids = list_gpu_uuids()[: spec.devices_per_node] if spec.device_kind == "cuda" else []
     record |= {"host": describe_host(gpu_uuids)} | describe_environment(spec, placement)
+    if placement.python_version:
+        record["host"]["python_version"] = placement.python_version
     if job := slurm.read_job():
         record |= {"job": job}
     write_record(attempt.record, record)

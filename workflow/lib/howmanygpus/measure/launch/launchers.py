@@ -4,7 +4,8 @@ Build the command line that starts the processes of a run.
 The launcher `plain` starts one process for all devices, and `per_node` starts one per node. `per_device`, `horovodrun`
 and `mpirun` start one per device. On one machine, measure.launch.spawn, horovodrun or mpirun starts these; in a job of
 SLURM, srun (one task each) or mpirun does. `independent` starts one per device, of which each does a run of its own
-(measure.launch.independent). A process that srun, mpirun inside a job, or spawn has started begins as
+(measure.launch.independent). In a container, srun starts the container on each node, with the process inside it. A
+process that srun, mpirun inside a job, or spawn has started begins as
 measure.launch.rank_process, which finds its rank.
 """
 
@@ -33,7 +34,13 @@ def has_process_each(spec: LaunchSpec) -> bool:
 def build_command(spec: LaunchSpec, placement: Placement, folder: Path, module: str, options: list[str]) -> list[str]:
     """Return the command line of a module's processes. folder: an empty folder that all of them can read."""
     target = ["howmanygpus.measure.launch.independent" if spec.launcher == INDEPENDENT else module, *options]
-    task = [sys.executable, "-m", "howmanygpus.measure.launch.rank_process", "--folder", str(folder), *target]
+    python = placement.python or [sys.executable]
+    task = [*python, "-m", "howmanygpus.measure.launch.rank_process", "--folder", str(folder), *target]
+    if placement.python and uses_mpirun(spec):
+        raise ValueError(
+            f"{spec.framework} starts by mpirun, which a container on several nodes does not have; name a Python on "
+            "the nodes in `environments` of the machine file, or leave the framework out"
+        )
     if placement.scheduler == "slurm":
         start = (mpirun if uses_mpirun(spec) else srun)(spec, placement)
         return [*start, *set_again(build_environment(spec, placement)), *task]

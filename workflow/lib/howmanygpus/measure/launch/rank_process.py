@@ -15,8 +15,11 @@ import socket
 import subprocess
 import sys
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from howmanygpus.base.environment import is_usable
 from howmanygpus.measure.around.health import try_to_read_health
@@ -24,6 +27,7 @@ from howmanygpus.measure.host.devices import assign_devices, describe_topology, 
 from howmanygpus.measure.host.placement import Placement
 from howmanygpus.measure.host.processes import describe_cores, die_with_parent
 from howmanygpus.measure.host.telemetry import Watched, get_node_path
+from howmanygpus.measure.launch.environment import cuda_environment
 from howmanygpus.measure.launch.launchers import count_processes, has_process_each
 from howmanygpus.measure.launch.rendezvous import (
     announce,
@@ -37,6 +41,7 @@ from howmanygpus.measure.launch.staging import STAGED, stage
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.spec import LaunchSpec, RunSpec
 
+STEP = "slurmstepd"
 RANK_VARIABLES = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("HOWMANYGPUS_RANK", "HOWMANYGPUS_LOCAL_RANK", "HOWMANYGPUS_WORLD_SIZE"),
@@ -103,12 +108,27 @@ def prepare(folder: Path, spec: LaunchSpec, placement: Placement) -> None:
         del os.environ["TMPDIR"]
     set_environment(place, [other["address"] for other in others], placement.network_interface)
     os.environ |= assignment.variables if spec.device_kind == "cuda" else describe_cores(assignment.cores_by_device)
+    if placement.python and spec.device_kind == "cuda":
+        # The launcher, which is outside of the container, does not know its libraries.
+        os.environ |= cuda_environment()
     if placement.bind_cores:
         os.sched_setaffinity(0, assignment.cores)
     if placement.scheduler == "slurm" and place.local_rank == 0:
         cores = share_among_devices(spec, list_cores_by_device([each for each in others if each["node"] == node]))
-        watched = Watched(os.getppid(), assignment.gpu_uuids, cores, has_process_each(spec))
+        watched = Watched(
+            find_step() if placement.python else os.getppid(), assignment.gpu_uuids, cores, has_process_each(spec)
+        )
         start_telemetry(folder, node, watched, placement.telemetry_interval_s)
+
+
+def find_step() -> int:
+    """Return the process of SLURM's step, of which a container's own processes are between it and this one.
+
+    It is the parent if the container shows no other.
+    """
+    with suppress(psutil.Error, StopIteration):
+        return next(each.pid for each in psutil.Process().parents() if each.name() == STEP)
+    return os.getppid()
 
 
 def set_environment(place: ProcessPlace, addresses: list[str], network_interface: str | None) -> None:

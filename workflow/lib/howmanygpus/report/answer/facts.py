@@ -252,6 +252,7 @@ def _decide_part(
     if refusal is not None and question.deadline_h is not None and clock == WALL:
         last = min(trusted, key=lambda each: each.time, default=None)
     guesses = runs["quality_of_guess"].dropna().astype(float)
+    networks = _list_networks(runs, chosen, explanations)
     case = Case(
         runs=runs,
         times=times,
@@ -269,6 +270,7 @@ def _decide_part(
         budget=question.budget,
         last=last,
         models_of_one_price=models if len(models) > 1 else [],
+        networks=[each["finding"] for each in networks if each["finding"]],
     )
     return {
         "goal": {
@@ -289,9 +291,28 @@ def _decide_part(
         "other_clock": _decide_by_other_clock(chosen, trusted, goal, question, by_count) if chosen else None,
         "counts": [_describe(best, by_count) | {"is_recommended": best is chosen} for best in by_place.values()],
         "configurations": [_describe(each, by_count) for each in _list_configurations(shown, named)],
+        "networks": networks,
         "why": find_limit(case, explanations),
         "doubts": list_doubts(case),
     }
+
+
+def _list_networks(runs: pd.DataFrame, chosen: Candidate | None, explanations: pd.DataFrame | None) -> list[Facts]:
+    """Return what carries the gradients at each number of devices and nodes, what is wrong with it and what that costs.
+
+    The place of the recommended configuration is the first, then the largest. explanations: the table of that name.
+    """
+    if explanations is None:
+        return []
+    place = ["device", "num_gpus", "num_nodes"]
+    known = explanations[explanations["transport"].notna() | explanations["network"].notna()]
+    found = known.merge(runs[place].drop_duplicates())
+    own = found["num_gpus"].eq(chosen.num_gpus) & found["num_nodes"].eq(chosen.names["num_nodes"]) if chosen else False
+    ordered = found.assign(is_own=own).sort_values(["is_own", "num_gpus"], ascending=False, kind="stable")
+    rows = ordered.drop_duplicates(place).astype(object)
+    named = {"transport": "transport", "network": "finding", "network_frac": "lost_frac"}
+    wanted = rows.where(rows.notna(), None).rename(columns=named)[[*place, *named.values()]]
+    return wanted.to_dict("records")
 
 
 def _name_series(runs: pd.DataFrame) -> pd.Series:

@@ -1,10 +1,18 @@
 """The table of the probes' findings on each kind of device of a cluster."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 
+from howmanygpus.report.network import name_transport
+from howmanygpus.report.rows import name_count
 
-def tabulate(records: list[dict]) -> pd.DataFrame:
-    """Return one row per finding, then one per fact, for each device. records: contents of the probes' JSON files."""
+
+def tabulate(records: list[dict], allreduces: Sequence[dict] = ()) -> pd.DataFrame:
+    """Return one row per finding, then one per fact, for each device. records: contents of the probes' JSON files.
+
+    allreduces: records of the all-reduce measurements, each with a row for its finding and one for its transport.
+    """
     rows = []
     for record in records:
         found = record["found"]
@@ -29,6 +37,10 @@ def tabulate(records: list[dict]) -> pd.DataFrame:
             "longest job of the partition": found["partition_limit"],
         }
         rows += [(record["device"], "fact", name, value) for name, value in facts.items() if value not in (None, "")]
+    for record in allreduces:
+        rows += [(record["device"], each["level"], "finding", each["text"]) for each in record.get("findings", ())]
+        what = f"transport, {name_count(record['num_gpus'], 'device')} on {name_count(record['num_nodes'], 'node')}"
+        rows += [(record["device"], "fact", what, text)] if (text := name_transport(record)) else []
     return pd.DataFrame(rows, columns=["device", "level", "what", "value"])
 
 

@@ -9,9 +9,13 @@ process takes beyond the faster half of the processes while none waits for anoth
 all-reduce alone does not. `batch_frac` is known in strong
 scaling if the baseline's devices have also run with the smaller batch. Evaluation and start-up are in no rate, and have
 their part of the wall time instead. `causes` names the shares that the repeats tell from zero, the largest first.
-`remedy` is against the largest cause, and `run_next` is the line of config that would tell more.
+`remedy` is against the largest cause, and `run_next` is the line of config that would tell more. `transport` is what
+carries the gradients, as the all-reduce measurement found it. `network` says that the all-reduce falls back to a slow
+transport or gets less than half of its link, and `network_frac` is the part of the rate that this costs: the time of
+the gradients' all-reduce beyond what it would be at the rate of the link.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,9 +25,11 @@ import pandas as pd
 from howmanygpus.measure.spec import RESIDENT
 from howmanygpus.report.columns import LINE, POINT
 from howmanygpus.report.drift import Drift, compute_relative_rates, measure_drift
+from howmanygpus.report.network import compute_bus_bandwidth, describe_finding, judge, name_transport
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import PROGRAM, name_series
 from howmanygpus.report.shares import BASE, END, LOSS, NAMED_FRAC, UNEXPLAINED, Signs, compute_shares
+from howmanygpus.report.tables.ceilings import add_exchange
 from howmanygpus.report.tables.helpers.controls import (
     NO_EVALUATION,
     NO_EXCHANGE,
@@ -47,7 +53,7 @@ from howmanygpus.report.tables.helpers.explaining import (
 from howmanygpus.report.tables.scaling import is_baseline
 from howmanygpus.report.words import word
 
-READS = ("runs", "scaling", "run_phases", "ceilings", "utilisation")
+READS = ("runs", "scaling", "run_phases", "ceilings", "utilisation", "allreduces")
 IS_MERGED = True
 CATEGORY = "Scaling and why"
 INPUT, EXCHANGE, WAITING, IMBALANCE, BATCH = CAUSES
@@ -69,6 +75,7 @@ COLUMNS = [
     *("evaluation_wall_frac", "startup_wall_frac", "baseline_evaluation_wall_frac"),
     "saved_without_evaluation_frac",
     *("causes", "not_known", "sentence", "remedy", "run_next", "wall_sentence"),
+    *("transport", "network", "network_frac"),
 ]
 
 
@@ -105,19 +112,27 @@ def tabulate(
     run_phases: pd.DataFrame,
     ceilings: pd.DataFrame,
     utilisation: pd.DataFrame,
+    allreduces: Sequence[dict] = (),
 ) -> pd.DataFrame:
-    """One row per configuration that is compared with a baseline. The arguments are the tables of these names."""
+    """One row per configuration that is compared with a baseline. The arguments are the tables of these names.
+
+    allreduces: the records of the all-reduce measurements.
+    """
     repeats = Repeats(plan, runs, run_phases, utilisation)
     drift = measure_drift(compute_relative_rates(runs[is_fair(runs)]))
     table = scaling.assign(series=name_series(scaling))
     bases = table[is_baseline(table)].drop_duplicates(LINE).set_index(LINE, drop=False)
     asks = can_diagnose(plan["config"])
     several = table["curve"].nunique() > 1
+    specs = [each["spec"] for each in plan["runs"].values()] if allreduces else []
+    overlapping = {spec["device"] for spec in specs if spec["device_kind"] != "cpu"}
     rows = []
     for _, end in table[~is_baseline(table)].iterrows():
         key = tuple(end[LINE])
         if key in bases.index:
-            rows.append(describe(end, bases.loc[key], repeats, table, ceilings, asks, several, drift))
+            row = describe(end, bases.loc[key], repeats, table, ceilings, asks, several, drift)
+            own = select_allreduces(end, allreduces)
+            rows.append(row | (describe_network(end, row, ceilings, own, end["device"] in overlapping) if own else {}))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -315,10 +330,46 @@ def find_allreduce(end: pd.Series, bounds: pd.DataFrame) -> float | None:
     """Return the part of a step that the all-reduce of the gradients takes by itself; None if it was not measured."""
     if bounds["allreduce_s"].isna().all():
         return None
-    same = bounds[(bounds[[*LINE, *POINT]] == end[[*LINE, *POINT]]).all(axis=1)]
-    seconds = same["allreduce_s"].dropna()
+    bound = find_bound(end, bounds)
     step_s = end["global_batch_size"] / end["images_per_s_median"]
-    return float(seconds.iloc[0] / step_s) if len(seconds) else None
+    return None if bound is None or pd.isna(bound["allreduce_s"]) else float(bound["allreduce_s"] / step_s)
+
+
+def find_bound(end: pd.Series, bounds: pd.DataFrame) -> pd.Series | None:
+    """Return the row of a configuration in the table `ceilings`; None if it has none."""
+    same = bounds[(bounds[[*LINE, *POINT]] == end[[*LINE, *POINT]]).all(axis=1)]
+    return None if same.empty else same.iloc[0]
+
+
+def select_allreduces(end: pd.Series, allreduces: Sequence[dict]) -> list[dict]:
+    """Return the records of all-reduces on the devices and nodes of a configuration; independent runs have none."""
+    place = end["device"], end["num_gpus"], end["num_nodes"]
+    own = [each for each in allreduces if (each["device"], each["num_gpus"], each["num_nodes"]) == place]
+    return [] if is_independent(end) else own
+
+
+def describe_network(
+    end: pd.Series, row: dict, bounds: pd.DataFrame, allreduces: list[dict], overlaps: bool
+) -> dict[str, Any]:
+    """Return the transport of a configuration, the finding on its network and what it costs, as far as they are known.
+
+    row: the row of the configuration so far. bounds: the table `ceilings`. allreduces: records of its devices and
+    nodes. overlaps: whether exchange can overlap with the backward pass.
+    """
+    named = {"transport": next((name for record in allreduces if (name := name_transport(record))), None)}
+    found = next((facts for record in allreduces if (facts := judge(record))), None)
+    if found is None:
+        return named
+    bound, loss, lost = find_bound(end, bounds), row.get(f"{LOSS}_frac"), np.nan
+    if bound is not None and found["link_gb_per_s"] and loss is not None:
+        taken_s, alone_s = float(bound["allreduce_s"]), float(bound["step_s_without_exchange"])
+        bus = compute_bus_bandwidth(int(end["num_gpus"]), float(bound["gradients_mib"] or np.nan), taken_s)
+        at_link_s = taken_s * min(1.0, bus / found["link_gb_per_s"])
+        saved_s = add_exchange(alone_s, taken_s, overlaps) - add_exchange(alone_s, at_link_s, overlaps)
+        lost = min(saved_s * end["images_per_s_median"] / end["global_batch_size"], loss)
+    is_known = np.isfinite(lost) and lost > 0
+    text = describe_finding(found, *((float(lost), loss) if is_known else ()))
+    return named | {"network": text, "network_frac": float(lost) if is_known else None}
 
 
 def gather_imbalance(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: Repeats) -> None:

@@ -8,12 +8,13 @@ with the lowest and the highest mean. `memory_gib_highest` is the largest memory
 of a CPU device, it is that of its processes.
 
 `power_w` is the sum over the devices, and `joules_per_image` counts each device once. `energy_from` says how energy was
-measured: `counter` of the GPUs, `power` (mean power times time), or `processors` (RAPL of the whole nodes) on CPUs. All
-are empty for a part of a GPU (MIG), because others may use the rest. `throttled_frac` is the share of time in which the
-clocks of a GPU were lower because of power, temperature or a brake, as a mean over GPUs, and `throttle_reasons` names
-the reasons. `throttled_frac_highest` is that of the most throttled one, which `most_throttled` names as its node's
-number and its UUID. Clocks and temperatures are means over GPUs, at begin and end of the measured windows. Values of
-the host, its disks and its network are means over nodes; the kernel does not count RDMA as traffic of the network.
+measured: `counter` of the GPUs, `module` (the counter of a GH200 or alike, which has its processor too), `power` (mean
+power times time), or `processors` (RAPL of the whole nodes) on CPUs. All are empty for a part of a GPU (MIG), because
+others may use the rest. `throttled_frac` is the share of time in which the clocks of a GPU were lower because of power,
+temperature or a brake, as a mean over GPUs, and `throttle_reasons` names the reasons. `throttled_frac_highest` is that
+of the most throttled one, which `most_throttled` names as its node's number and its UUID. Clocks and temperatures are
+means over GPUs, at begin and end of the measured windows. Values of the host, its disks and its network are means over
+nodes; the kernel does not count RDMA as traffic of the network.
 
 `sm_active_frac`, `tensor_active_frac` and `dram_bandwidth_frac` are means over the devices of NVML's GPM metrics, which
 Hopper and later GPUs have: SMs that were busy, time of SMs with tensor operations, and memory bandwidth over its

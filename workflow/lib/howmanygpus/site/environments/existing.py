@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -52,7 +53,16 @@ neither, and Python finds it first.
 NEEDED = f"import numpy, psutil, pynvml, safetensors, filelock, jsonschema, yaml, simplejpeg, cv2, PIL; {NVML}"
 """Code that imports what training needs."""
 IMPORTED = "howmanygpus: imported"
-"""The line that an interpreter prints if it has these modules."""
+"""The words that an interpreter prints before its version if it has these modules."""
+CONTAINERS = (
+    *("apptainer", "singularity", "podman", "podman-hpc", "docker", "enroot", "ch-run", "bwrap", "shifter", "sarus"),
+    *("uenv", "srun"),
+)
+"""Programs that start a command in a container, in which srun is not, and from which it could not come back.
+
+srun does so by plugins (pyxis, uenv), whose options are OF_STEPS.
+"""
+OF_STEPS = re.compile(r"--(container|uenv|view|no-container)[\w-]*(=.*)?")
 
 
 def wrap_interpreter(name: str, pins: list[Path], existing: dict) -> dict:
@@ -65,7 +75,7 @@ def wrap_interpreter(name: str, pins: list[Path], existing: dict) -> dict:
     write_wrapper(python, existing)
     given = existing["python"]
     answer = subprocess.run(
-        [str(python), "-c", f"{NEEDED}; print(); print('{IMPORTED}')"],
+        [str(python), "-c", f"{NEEDED}; import platform; print(); print('{IMPORTED}', platform.python_version())"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -73,7 +83,8 @@ def wrap_interpreter(name: str, pins: list[Path], existing: dict) -> dict:
     )
     lines = [line for line in answer.stderr.splitlines() if line.strip()] or [f"exit status {answer.returncode}"]
     is_unreached = lines[-1] == UNREACHED
-    if is_unreached or (not answer.returncode and IMPORTED not in answer.stdout.splitlines()):
+    versions = [line.split()[-1] for line in answer.stdout.splitlines() if line.startswith(IMPORTED)]
+    if is_unreached or (not answer.returncode and not versions):
         why = explain_unreached() if is_unreached else "it ends with exit status 0 before"
         sys.exit(f"environments.{name} of the machine file: {given} runs no code of Python: {why}")
     if answer.returncode:
@@ -89,6 +100,7 @@ def wrap_interpreter(name: str, pins: list[Path], existing: dict) -> dict:
     if existing["modules"] and unloaded:
         sys.exit(f"{unloaded[0]}; correct `modules` of environments.{name} of the machine file: {existing['modules']}")
     record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
+    record |= {"python_version": versions[0]}
     return record | {"existing": existing, "packages": list_packages(python)}
 
 
@@ -105,6 +117,25 @@ def write_wrapper(path: Path, existing: dict) -> None:
     with atomic_path(path) as partial:
         partial.write_text(text)
         partial.chmod(0o755)
+
+
+def starts_container(given: str) -> bool:
+    """Whether the command of an existing interpreter starts a container. given: path or command line."""
+    return not Path(given).exists() and any(Path(word).name in CONTAINERS for word in shlex.split(given))
+
+
+def split_step(given: str) -> tuple[list[str], list[str]] | None:
+    """Return the options of srun that start the container, and the command in it; None without srun.
+
+    Options for SLURM itself, such as a partition for the steps that the workflow starts outside of jobs, are left out.
+    """
+    words = shlex.split(given)
+    names = [Path(word).name for word in words]
+    if "srun" not in names:
+        return None
+    rest = words[names.index("srun") + 1 :]
+    number = next((place for place, word in enumerate(rest) if not word.startswith("-")), len(rest))
+    return [word for word in rest[:number] if OF_STEPS.fullmatch(word)], rest[number:]
 
 
 def link(record: dict, path: Path) -> None:

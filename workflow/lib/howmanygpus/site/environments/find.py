@@ -1,11 +1,12 @@
-"""Find the Python of an environment's record, and build the environment again if it is gone."""
+"""Find the Python of an environment's record and what launches it; build the environment again if it is gone."""
 
 import json
 import os
+import sys
 from pathlib import Path
 
 from howmanygpus.site.environments.build import build_environment, is_complete
-from howmanygpus.site.environments.existing import write_wrapper
+from howmanygpus.site.environments.existing import split_step, starts_container, write_wrapper
 from howmanygpus.site.environments.horovod import build_horovod
 
 
@@ -26,6 +27,22 @@ def resolve_python(record: Path) -> str:
     if horovod and not Path(horovod["wheel"]).exists():
         horovod = _rebuild_horovod(horovod["ingredients"])
     return build_environment(environment["name"], _paths(environment["pins"]), horovod)["python"]
+
+
+def find_launcher(record: Path, placement: dict) -> tuple[str, dict]:
+    """Return the Python that launches processes in an environment, and the placement with which it does so.
+
+    In a job of SLURM, srun starts the processes. If the environment's Python is in a container, srun is outside of it:
+    then this Python launches, and srun starts the container on each node.
+    """
+    python, environment = resolve_python(record), json.loads(Path(record).read_text())
+    given = environment.get("existing", {}).get("python", "")
+    if placement.get("scheduler", "none") == "none" or not starts_container(given):
+        return python, placement
+    placement = placement | {"python": [python], "python_version": environment.get("python_version")}
+    if step := split_step(given):
+        placement["container_options"], placement["python"] = step
+    return sys.executable, placement
 
 
 def _rebuild_horovod(ingredients: dict) -> dict:

@@ -1,5 +1,6 @@
 """What the samples of a run tell about its devices and hosts in the measured windows."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,9 @@ USED = (
 """Columns of the samples that are looked at."""
 SLOWED = {"sw_power_cap", "hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"}
 """Reasons for lower clocks that are neither a choice of the user nor a lack of work."""
+MODULES = re.compile(r"\bG[HB][23]00\b")
+"""Cards that share a module with a processor of NVIDIA. The counter of energy of a GH200 has the whole module, with the
+processor and its memory (ml-energy/zeus, pull request 172); the others have the same interface (C2C)."""
 COVERED_FRAC = 0.9
 """Least share of the measured time between the first and the last sample of a counter that tells the energy."""
 
@@ -142,7 +146,8 @@ def describe_samples(samples: pd.DataFrame, measured: MeasuredTime, record: dict
     if on_cpu:
         return row | describe_energy(hosts, record["spec"]["num_nodes"], "processors", measured)
     if not any(each.device.startswith("MIG-") for each in every):
-        row |= describe_energy(devices, record["spec"]["num_gpus"], "counter", measured)
+        counted = "module" if MODULES.search(record.get("device_model") or "") else "counter"
+        row |= describe_energy(devices, record["spec"]["num_gpus"], counted, measured)
     row |= {column: _mean(device.compute_mean(column) for device in devices) for column in ACTIVITY}
     return row | describe_clocks(devices, record)
 
