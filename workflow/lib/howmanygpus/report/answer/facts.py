@@ -138,8 +138,8 @@ def _compare_machines(decisions: list[Facts]) -> Facts | None:
     """Compare the recommendations for several machines; None for fewer than two.
 
     The result has the goal of each if they differ, or else those that are the fastest and, if all prices are known in
-    one currency, the cheapest; several if their intervals overlap. `others` are the remaining ones, by rising time, with
-    time and price as multiples of those of the first that is the fastest.
+    one currency, the cheapest; several if their intervals overlap. `others` are the remaining ones, by rising time,
+    with time and price as multiples of those of the first that is the fastest.
     """
     best = {each["of"]: each["recommended"] for each in decisions if each["recommended"]}
     decided = [each for each in decisions if each["recommended"]]
