@@ -208,13 +208,13 @@ def move_all(names: list[str]) -> list[str]:
 def check_gate() -> list[list[str]]:
     """Have every framework pass the parity gate with the moved packages; return its verdicts, heading first.
 
-    Snakemake prints why if it cannot get one. An older table would be taken for the new one.
+    Raises SystemExit if a framework gets none, after Snakemake has printed why.
     """
-    table = CLONE / VERDICTS
-    table.unlink(missing_ok=True)
-    subprocess.run(["make", ".venv/installed"], cwd=CLONE, check=True)
-    subprocess.run([".venv/bin/snakemake", str(VERDICTS), *GATED], cwd=CLONE, check=True)
-    with table.open() as file:
+    gate = [".venv/bin/snakemake", str(VERDICTS), *GATED]
+    for command in (["make", ".venv/installed"], gate):
+        if subprocess.run(command, cwd=CLONE).returncode:
+            sys.exit(f"all pins and locks have moved, but `{' '.join(command)}` failed, as it says above")
+    with (CLONE / VERDICTS).open() as file:
         verdicts = {
             (row["framework"], row["status"], row["versions"]): None for row in csv.DictReader(file, delimiter="\t")
         }
