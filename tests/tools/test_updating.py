@@ -10,7 +10,15 @@ import pytest
 from helpers.messages import says
 from howmanygpus_tools import lock
 
-PINS = "# Both.\n-r measured.txt\nfast==1.0\nheld==1.0  # why\nslow==1.0\nother==1.0 ; platform_machine == 'none'\n"
+PINS = """# Both.
+-r measured.txt
+part==1.0
+whole==2.0
+fast==1.0
+held==1.0  # why
+slow==1.0
+other==1.0 ; platform_machine == 'none'
+"""
 NEWER = 'fast==3.0 ; python_version >= "3.12"\nfast==2.0 ; python_version < "3.12"\n'
 
 
@@ -24,6 +32,8 @@ def envs(tmp_path, monkeypatch):
         "held": {"1.0": ">=3.8", "2.0": ">=3.8"},
         "shared": {"1.0": ">=3.8", "1.1": ">=3.8"},
         "other": {"1.0": ">=3.8"},
+        "part": {"1.0": ">=3.8", "2.0": ">=3.8"},
+        "whole": {"1.0": ">=3.8", "2.0": ">=3.8"},
     }
     for name, versions in files.items():
         (index / name).mkdir(parents=True)
@@ -53,10 +63,15 @@ def envs(tmp_path, monkeypatch):
     return folder
 
 
+REQUIRED = {("whole", "2.0"): "part<2"}
+
+
 def write_wheel(path, name, version, python):
     info = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(path, "w") as file:
         metadata = {"Metadata-Version": "2.1", "Name": name, "Version": version, "Requires-Python": python}
+        if required := REQUIRED.get((name, version)):
+            metadata["Requires-Dist"] = required
         file.writestr(f"{info}/METADATA", "".join(f"{key}: {value}\n" for key, value in metadata.items()))
         file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         file.writestr(f"{info}/RECORD", "")
@@ -73,7 +88,7 @@ def update(monkeypatch, verdicts):
 def test_every_python_gets_its_newest_version_and_a_held_pin_stays(envs, monkeypatch, capsys):
     update(monkeypatch, [["a", "passed", "a 1"]])
     moved = (envs / "workflow.txt").read_text()
-    assert moved == PINS.replace("fast==1.0\n", NEWER)
+    assert moved == PINS.replace("fast==1.0\n", NEWER), "whole 1.0 would fit part 2.0, but is older"
     assert (envs / "measured.txt").read_text() == "shared==1.1\n"
     assert (envs.parent / "requirements.txt").read_text() == "fast>=1\nslow==1.0\n"
     locked = (envs / "locks" / "workflow.txt").read_text()

@@ -117,7 +117,7 @@ def move_pins(path: Path) -> bool:
     free = {line: pin for line in lines if (pin := PIN.fullmatch(line)) and not pin["why"]}
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         asked, locked = Path(scratch, path.name), Path(scratch, "locked.txt")
-        wanted = (_name(free[line]) if line in free else line.replace("-r ", "-r ../") for line in lines)
+        wanted = (_ask_newer(free[line]) if line in free else line.replace("-r ", "-r ../") for line in lines)
         asked.write_text("".join(f"{line}\n" for line in wanted))
         if not compile_requirements([asked], locked, ["--python-version", PYTHONS[0], "--universal"]):
             return False
@@ -125,10 +125,9 @@ def move_pins(path: Path) -> bool:
     moved = []
     for line in lines:
         if line in free:
-            pin, name = free[line], normalize(free[line]["name"])
-            marker = "" if "python_version" in (pin["marker"] or "") else pin["marker"] or ""
-            # A package of another architecture is in none of the versions that this one takes.
-            versions = [each.get(name, pin["version"]) for each in found]
+            pin = free[line]
+            versions = [each.get(normalize(pin["name"]), pin["version"]) for each in found]
+            marker = "" if _is_for_python(pin) else pin["marker"] or ""
             moved += [each for each in write_pins(_name(pin), versions, marker) if each not in moved]
         else:
             moved.append(line)
@@ -138,6 +137,15 @@ def move_pins(path: Path) -> bool:
 
 def _name(pin: re.Match[str]) -> str:
     return pin["name"] + (pin["extras"] or "")
+
+
+def _is_for_python(pin: re.Match[str]) -> bool:
+    return "python_version" in (pin["marker"] or "")
+
+
+def _ask_newer(pin: re.Match[str]) -> str:
+    """Return the requirement of a version that is no older, on every architecture."""
+    return f"{_name(pin)}>={pin['version']}" + (f" ; {pin['marker']}" if _is_for_python(pin) else "")
 
 
 def write_pins(name: str, versions: list[str], marker: str) -> list[str]:
