@@ -5,6 +5,7 @@
 # make figures     makes tables, figures and reports from recorded runs in results/recorded/, and trains nothing
 # make site        makes a website of the documents in site/, and checks their links
 # make locks       has uv lock the packages of every environment, GPU environments included, without installing them
+# make update      moves all pins and locks to the newest versions, gates every framework, and prints what changed
 # make references  writes the generated tables of documents and docs/parity.md
 # make draft-machine PROFILE=profiles/slurm_mysite   drafts a cluster's profile and machine file from what SLURM tells here
 # make check-gpu   checks a GPU in every framework that a Python of this machine has; docs/gpu.md says how
@@ -56,7 +57,7 @@ FRAMEWORKS ?=
 STEPS ?=
 WAYS ?=
 
-.PHONY: demo figures test test-frameworks test-slow test-all check site locks references compare gallery export adopt draft-machine check-gpu wheelhouse
+.PHONY: demo figures test test-frameworks test-slow test-all check site locks update references compare gallery export adopt draft-machine check-gpu wheelhouse
 
 demo: $(INSTALLED)
 	@# After Ctrl-C some shells would go on with the else branch.
@@ -97,6 +98,9 @@ site: $(WEBSITE)/installed
 
 locks: $(INSTALLED)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python -m howmanygpus_tools.lock
+
+update: $(INSTALLED)
+	PYTHONPATH=workflow/lib $(VENV)/bin/python -m howmanygpus_tools.lock --update
 
 references: $(TESTABLE)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python -m howmanygpus_tools.references

@@ -8,7 +8,7 @@
 #           modules/imgproc); OpenCV 5 computes them in float.
 # Guess:    equal up to one level of rounding, because resize, decode, blur and colour conversion are equal to the bit.
 # Hurts:    whoever compares trainings with rotations or shears by OpenCV over this version, or mixes it in one study.
-# Here:     no transform of this workflow warps; envs/measured.txt pins one OpenCV for all frameworks
+# Here:     no transform of this workflow warps; what it uses of OpenCV is equal to the bit in both
 source "$(dirname "$(realpath "$0")")/setup.sh"
 for version in 4.11.0.86 5.0.0.93; do
     "$python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$version" \

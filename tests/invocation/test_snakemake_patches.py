@@ -53,7 +53,8 @@ def test_a_newer_version_is_named_with_the_remedy(monkeypatch, package):
 
 
 def read_pins() -> dict[str, str]:
-    return dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "envs" / "workflow.txt").read_text(), flags=re.MULTILINE))
+    pins = map(Requirement, read_requirements(ROOT / "envs" / "workflow.txt"))
+    return {pin.name: str(pin.specifier).removeprefix("==") for pin in pins}
 
 
 def test_the_requirements_of_a_site_have_the_tested_ranges_and_fit_the_pins():

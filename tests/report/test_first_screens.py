@@ -4,7 +4,8 @@ import pytest
 
 from helpers.answers import complete, make_runs
 from helpers.decisions import PRICE_PER_S, answer, answer_all, around, find, find_facts, get_doubts, priced, repeat
-from howmanygpus.report.answer.texts import WIDTH, write_table
+from helpers.messages import says
+from howmanygpus.report.answer.texts import WIDTH, render_answer, write_table
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 
 PROGRAM = {"input": "program", "unit": "tokens", "quality": None, "parity": "not_checked"}
@@ -71,10 +72,26 @@ def cost(seconds, price):
 def test_machines_are_compared_by_what_was_recommended():
     machines = [("fast", 100, cost(100.0, 9.0)), ("slow", 300, cost(300.0, 2.0)), ("spot", 100, cost(100.0, 2.0))]
     across = answer_machines(*machines)["across"]
-    assert across == {"goals": None, "fastest": ["fast", "spot"], "cheapest": ["slow", "spot"]}
+    assert (across["fastest"], across["cheapest"]) == (["fast", "spot"], ["slow", "spot"])
     assert answer_machines(machines[0])["across"] is None
     dollars = [(name, s, changes | {"currency": name}) for name, s, changes in machines]
     assert answer_machines(*dollars)["across"]["cheapest"] == []
+
+
+@pytest.mark.parametrize("is_priced", [True, False])
+def test_a_slower_machine_is_compared_with_the_fastest_by_time_and_by_price(is_priced):
+    """As a study on a CPU, a small and a large GPU asks: what does the next machine gain, and what does it cost?"""
+    machines = [("cpu", 6000, 0.5), ("a100", 300, 1.0), ("h100", 100, 2.0)]
+    facts = answer_machines(*((name, s, cost(float(s), price) if is_priced else {}) for name, s, price in machines))
+    others = facts["across"]["others"]
+    assert [(each["of"], each["times_as_long"]) for each in others] == [
+        ("a100", pytest.approx(3)),
+        ("cpu", pytest.approx(60)),
+    ]
+    prices = [pytest.approx(0.5), pytest.approx(0.25)] if is_priced else [None, None]
+    assert [each["times_price"] for each in others] == prices
+    sentence = " ".join(render_answer(facts, "md").split())
+    assert says(sentence, "h100", "a100", "3 x", "cpu", "60 x") and ("0.25 x" in sentence) == is_priced
 
 
 def test_machines_with_different_goals_are_said_not_to_be_comparable():
@@ -296,6 +313,7 @@ def test_long_names_stay_apart_in_the_table():
 def test_parts_of_a_gpu_are_a_machine_of_their_own_whose_device_hours_are_compared_with_no_other():
     """A part takes five times as long, at a seventh of the price, if there is one."""
     machines = [("a100", 60, cost(60.0, 2.0)), ("a100_1g", 300, cost(300.0, 1.4))]
-    assert answer_machines(*machines)["across"] == {"goals": None, "fastest": ["a100"], "cheapest": ["a100_1g"]}
+    across = answer_machines(*machines)["across"]
+    assert (across["fastest"], across["cheapest"]) == (["a100"], ["a100_1g"])
     unpriced = answer_machines(*((name, s, {}) for name, s, _ in machines))["across"]
     assert unpriced["fastest"] == ["a100"] and unpriced["cheapest"] == []

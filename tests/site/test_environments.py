@@ -16,18 +16,18 @@ from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.environments import build, existing, find
 from howmanygpus.site.environments.cache import check_cache
 from howmanygpus.site.environments.pins import NEWEST_PYTHONS, is_lock, list_pin_files, read_requirements
-from howmanygpus_tools.lock import MORE, UNHASHED
-from howmanygpus_tools.wheelhouse.wheelhouse import normalize
+from howmanygpus_tools.lock import MORE, PYTHONS, UNHASHED
+from howmanygpus_tools.wheelhouse.wheelhouse import normalize, select
 from project import ROOT
 
 NAMES = sorted({name for entry in FRAMEWORKS.values() for name in entry.list_environments()})
 UNKNOWN = "ERROR:105: Unable to locate a modulefile for cuda/13"
-EXACT = re.compile(r"[A-Za-z0-9_.-]+(\[[a-z0-9,-]+\])?==[A-Za-z0-9.+]+")
+EXACT = re.compile(r"[A-Za-z0-9_.-]+(\[[a-z0-9,-]+\])?==[A-Za-z0-9.+]+( ; .+)?")
 
 
 def read_pins(name: str) -> dict[str, str]:
-    lines = (ROOT / "envs" / f"{name}.txt").read_text().splitlines()
-    return dict(line.split("==") for line in lines if line and not line.startswith(("#", "-")))
+    lines = [line for line in read_requirements(ROOT / "envs" / f"{name}.txt") if not line.startswith("-")]
+    return dict(line.split("==") for line in select(lines, None))
 
 
 def test_shared_packages_have_the_same_version_on_both_sides():
@@ -47,17 +47,17 @@ def test_every_environment_is_pinned_exactly_and_can_run_the_measured_side(name,
                 assert EXACT.fullmatch(line), f"{path}: {line}"
 
 
+@pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize("name", [*NAMES, "workflow"])
-def test_the_lock_of_an_environment_has_its_pins_and_hashes_of_all_that_they_need(name, monkeypatch):
+def test_the_lock_of_an_environment_has_its_pins_and_hashes_of_all_that_they_need(name, python, monkeypatch):
     monkeypatch.chdir(ROOT)
     *pins, lock = [*MORE.get(name, []), *list_pin_files(name)]
     assert is_lock(lock), "make locks"
     locked = [line.split(" --hash=") for line in read_requirements(lock)]
-    versions = {normalize(requirement): requirement.split(" ;")[0] for requirement, *_ in locked}
+    versions = {normalize(line): line for line in select([requirement for requirement, *_ in locked], python)}
     for path in pins:
-        for line in read_requirements(path):
-            if "==" in line:
-                assert versions[normalize(line)].split("==")[1] == line.split("==")[1], f"{path}: {line}: make locks"
+        for line in select([line for line in read_requirements(path) if "==" in line], python):
+            assert versions[normalize(line)].split("==")[1] == line.split("==")[1], f"{path}: {line}: make locks"
     assert {normalize(requirement) for requirement, *hashes in locked if not hashes} <= {*UNHASHED}
     assert len(versions) > sum(len(read_requirements(path)) for path in pins) / 2 > 2
 

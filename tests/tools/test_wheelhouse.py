@@ -69,6 +69,15 @@ def test_only_packages_of_the_site_are_left_out(root):
     assert "jsonschema==4.26.0" in list_wanted(["jsonschema"]), "the workflow's own steps need it"
 
 
+def test_the_wheels_for_another_python_are_those_of_its_pins(root, tmp_path, monkeypatch):
+    own, other = ".".join(map(str, sys.version_info[:2])), f"3.{sys.version_info[1] + 1}"
+    pins = tmp_path / "pins.txt"
+    pins.write_text(f'numpy==2 ; python_version >= "{other}"\nnumpy==1 ; python_version < "{other}"\n')
+    for name in ("MEASURED", "WORKFLOW"):
+        monkeypatch.setattr(f"howmanygpus_tools.wheelhouse.wheelhouse.{name}", pins)
+    assert list_wanted([]) == list_wanted([], own) == ["numpy==1"] and list_wanted([], other) == ["numpy==2"]
+
+
 def test_a_platform_has_the_wheels_of_every_older_glibc():
     names = list_platforms("manylinux_2_28_x86_64")
     assert names[0] == "manylinux_2_28_x86_64" and names[-1] == "manylinux1_x86_64"

@@ -15,7 +15,7 @@ def describe_platform() -> list[str]:
     if platform.machine() != "x86_64":
         remarks.append(
             f"This machine is {platform.machine()}, on which the workflow was never tried. Frameworks that publish no "
-            "packages for it cannot be installed, such as TensorFlow for CPUs."
+            "packages for it cannot be installed, such as MXNet."
         )
     if AMD.exists():
         remarks.append(f"This machine has an AMD GPU ({AMD}), which the workflow cannot use: a device is a CPU core.")

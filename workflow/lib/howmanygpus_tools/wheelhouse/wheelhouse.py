@@ -38,13 +38,29 @@ def normalize(name: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"[\s\[=<>!~;]", name.strip())[0]).lower()
 
 
-def list_wanted(site_has: list[str]) -> list[str]:
+def select(requirements: list[str], python: str | None) -> list[str]:
+    """Return the requirements that apply to a Python, such as 3.12 (None: this one), without their conditions.
+
+    pip would apply the conditions of its own Python, whatever Python it downloads for.
+    """
+    # What installs from a folder of wheels starts without any package.
+    from packaging.requirements import Requirement
+
+    target = {"python_version": python, "python_full_version": f"{python}.0"} if python else None
+    parsed = [Requirement(line) for line in requirements]
+    applying = [each for each in parsed if each.marker is None or each.marker.evaluate(target)]
+    return [f"{each.name}[{','.join(sorted(each.extras))}]{each.specifier}".replace("[]", "") for each in applying]
+
+
+def list_wanted(site_has: list[str], python: str | None = None) -> list[str]:
     """Return the requirements of the workflow's steps and of the measured side that the site's Python lacks.
+
+    python: its version (None: that of this Python).
 
     Raises WheelhouseError for a name in `site_has` that is not a requirement of the measured side, because no other
     packages can be taken from there.
     """
-    measured = {normalize(line): line for line in read_requirements(MEASURED)}
+    measured = {normalize(line): line for line in select(read_requirements(MEASURED), python)}
     has = [normalize(name) for name in site_has]
     if unknown := [name for name in has if name not in measured]:
         nearest = difflib.get_close_matches(unknown[0], sorted(measured), n=1, cutoff=0)[0]
@@ -52,7 +68,7 @@ def list_wanted(site_has: list[str]) -> list[str]:
             f"SITE_HAS: {', '.join(unknown)} is not in {MEASURED.relative_to(CLONE)}; did you mean {nearest}? There "
             f"are {', '.join(sorted(measured))}"
         )
-    workflow = {normalize(line): line for line in read_requirements(WORKFLOW)}
+    workflow = {normalize(line): line for line in select(read_requirements(WORKFLOW), python)}
     kept = {name: line for name, line in measured.items() if name not in has}
     return [*(kept | workflow).values()]
 
@@ -114,7 +130,7 @@ def build_pure(package: str, folder: Path) -> None:
 def fill(folder: Path, python: str | None, platform: str | None, site_has: list[str]) -> list[Path]:
     """Fill a folder, which may exist, with the wheels for a Python and platform (None: this machine's); return them."""
     folder.mkdir(parents=True, exist_ok=True)
-    target, wanted = describe_target(python, platform), list_wanted(site_has)
+    target, wanted = describe_target(python, platform), list_wanted(site_has, python)
     for package in list_source_only(wanted):
         build_pure(package, folder)
     download = [*call_pip(sys.executable), "download", "--quiet", "--only-binary=:all:", "--find-links", str(folder)]

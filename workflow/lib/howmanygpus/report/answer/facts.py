@@ -159,7 +159,8 @@ def _compare_machines(decisions: list[Facts]) -> Facts | None:
     """Compare the recommendations for several machines; None for fewer than two.
 
     The result has the goal of each if they differ, or else those that are the fastest and, if all prices are known in
-    one currency, the cheapest; several if their intervals overlap.
+    one currency, the cheapest; several if their intervals overlap. `others` are the remaining ones, by rising time,
+    with time and price as multiples of those of the first that is the fastest.
     """
     best = {each["of"]: each["recommended"] for each in decisions if each["recommended"]}
     decided = [each for each in decisions if each["recommended"]]
@@ -168,7 +169,7 @@ def _compare_machines(decisions: list[Facts]) -> Facts | None:
     goals = {each["of"]: each["goal"] for each in decided}
     thresholds, (clock, *others) = {goal["threshold"] for goal in goals.values()}, {each["clock"] for each in decided}
     if len(thresholds) > 1:
-        return {"goals": goals, "fastest": [], "cheapest": []}
+        return {"goals": goals, "fastest": [], "cheapest": [], "others": []}
     # Wall times of whole runs may be those of different work.
     if others or (clock == WALL and thresholds == {None}):
         return None
@@ -176,7 +177,18 @@ def _compare_machines(decisions: list[Facts]) -> Facts | None:
     prices = {of: one["cost_per_million"] or one["cost"] for of, one in best.items()}
     is_priced = all(prices.values()) and len({one["currency"] for one in best.values()}) == 1
     is_priced &= not any(doubt["kind"] == "one_price" for each in decided for doubt in each["doubts"])
-    return {"goals": None, "fastest": _list_lowest(times), "cheapest": _list_lowest(prices) if is_priced else []}
+    fastest = _list_lowest(times)
+    first = min(fastest, key=lambda of: times[of]["median"])
+    others = [
+        {
+            "of": of,
+            "times_as_long": times[of]["median"] / times[first]["median"],
+            "times_price": prices[of]["median"] / prices[first]["median"] if is_priced else None,
+        }
+        for of in sorted(times.keys() - fastest, key=lambda of: times[of]["median"])
+    ]
+    cheapest = _list_lowest(prices) if is_priced else []
+    return {"goals": None, "fastest": fastest, "cheapest": cheapest, "others": others}
 
 
 def _list_lowest(values: dict[str, Facts]) -> list[str]:
