@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Finding:  A rule with a set among its params runs again at each call of Snakemake: the set is stored as the text of its
-#           elements in their order, which is another in each process. The reason shows two equal sets.
+# Finding:  A rule with a set among its params runs again at each call of Snakemake: the set is stored as the text of
+#           its elements in their order, which is another in each process. The reason shows two equal sets.
 # Packages: snakemake==9.27.1
 # Topic:    Snakemake and SLURM
 # Source:   params are recorded by repr(), and Python orders texts in a set by a hash that differs by process.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Finding:  glob_wildcards() in the folder that a checkpoint made finds a file that Snakemake itself put there,
-#           .snakemake_timestamp, and starts a job for it as for a sample, unless the pattern has an ending or a constraint.
+#           .snakemake_timestamp, and starts a job for it as for a sample, unless the pattern has an ending or a
+#           constraint.
 # Packages: snakemake==9.27.1
 # Topic:    Snakemake and SLURM
 # Source:   Snakemake marks the time of a directory() output by a file in it; glob_wildcards walks over all names.

@@ -34,7 +34,8 @@ def train(around_loop):
 
 
 (outside, moved), (inside, _) = train(True), train(False)
-print(f"torch {torch.__version__}: losses with autocast around the loop {outside} (weights changed: {moved}), in each step {inside}")
+print(f"torch {torch.__version__}: losses with autocast around the loop {outside} (weights changed: {moved}), "
+      f"in each step {inside}")
 sys.exit(not (moved and len(set(outside)) == 1 and inside[-1] < inside[0] / 2))
 P
 "$python" loop.py 2>/dev/null

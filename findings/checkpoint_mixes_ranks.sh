@@ -7,7 +7,8 @@
 # Source:   torch/distributed/checkpoint/_dedup_save_plans.py gives each duplicate to the plan with the fewest bytes,
 #           unless the planner has dedup_save_to_lowest_rank=True.
 # Guess:    process 0 writes them, as with torch.save.
-# Hurts:    accuracy of a model that is loaded from such a checkpoint, and whoever saves counters or generators by process.
+# Hurts:    accuracy of a model that is loaded from such a checkpoint, and whoever saves counters or generators by
+#           process.
 # Here:     no checkpoint has parts; evaluation uses the mean of the statistics of all devices
 source "$(dirname "$(realpath "$0")")/setup.sh"
 cat > save.py <<'P'

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Finding:  NumPy calls in a function of torch.compile run as PyTorch's, with other results: cumsum of bytes wraps at 256,
-#           the sign of NaN is 0, and np.random draws from PyTorch's generator, so that np.random.seed has no effect.
+# Finding:  NumPy calls in a function of torch.compile run as PyTorch's, with other results: cumsum of bytes wraps at
+#           256, the sign of NaN is 0, and np.random draws from PyTorch's generator, so that np.random.seed has no
+#           effect.
 # Packages: torch==2.13.0 numpy==2.4.6
 # Topic:    programs
 # Source:   torch/_numpy; torch._dynamo.config.use_numpy_random_stream is off by default.

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Finding:  Snakemake reads the same value in two ways: rate: 1e-3 in a config file is a text, --config rate=1e-3 a number;
-#           a commit 5e12340 is a text in the file and infinity from the command line, a version 1_000 is 1000 in both.
+# Finding:  Snakemake reads the same value in two ways: rate: 1e-3 in a config file is a text, --config rate=1e-3 a
+#           number; a commit 5e12340 is a text in the file and infinity from the command line, a version 1_000 is 1000
+#           in both.
 # Packages: snakemake==9.27.1
 # Topic:    Snakemake and SLURM
 # Source:   files go through YAML 1.1, which wants a point in 1.0e-3; --config tries int() and float() of Python first.
 # Guess:    --config reads its values as YAML, as the file does.
-# Hurts:    moving a value from the file to the command line or back: a text is compared with a number, a name becomes inf.
+# Hurts:    moving a value from the file to the command line or back: a text is compared with a number, a name becomes
+#           inf.
 # Here:     the schema refuses a text for a number, and names the value and its place
 source "$(dirname "$(realpath "$0")")/setup.sh"
 cat > Snakefile <<'S'

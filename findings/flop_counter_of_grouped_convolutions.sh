@@ -5,7 +5,8 @@
 # Topic:    counting work
 # Source:   torch/utils/flop_counter.py: conv_backward_flop takes the channels from the gradient and the input.
 # Guess:    forward and backward know the groups; the shape of the weights has them.
-# Hurts:    FLOP/s and model FLOP utilisation of MobileNet, EfficientNet, ConvNeXt and ResNeXt, too high by several times.
+# Hurts:    FLOP/s and model FLOP utilisation of MobileNet, EfficientNet, ConvNeXt and ResNeXt, too high by several
+#           times.
 # Here:     multiply-adds are computed from the layers' shapes and groups, not counted by a tool
 source "$(dirname "$(realpath "$0")")/setup.sh"
 cat > count.py <<'P'

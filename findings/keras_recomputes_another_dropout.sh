@@ -3,10 +3,11 @@
 #           another: the recomputation in the backward pass draws anew. Nothing warns; outside of the scope they agree.
 # Packages: torch==2.13.0 numpy==2.4.6 keras==3.15.1
 # Topic:    what frameworks do differently
-# Source:   keras/src/backend/torch/core.py calls torch.utils.checkpoint, which restores PyTorch's generator; Keras keeps
-#           the state of its own in a variable.
+# Source:   keras/src/backend/torch/core.py calls torch.utils.checkpoint, which restores PyTorch's generator; Keras
+#           keeps the state of its own in a variable.
 # Guess:    the same mask, as in torch.utils.checkpoint of PyTorch's own dropout.
-# Hurts:    large models that recompute to save memory: gradients of units that were dropped, none of some that were not.
+# Hurts:    large models that recompute to save memory: gradients of units that were dropped, none of some that were
+#           not.
 # Here:     Keras is measured on TensorFlow; no network of the workflow recomputes
 source "$(dirname "$(realpath "$0")")/setup.sh"
 cat > recompute.py <<'P'

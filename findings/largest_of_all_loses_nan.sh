@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Finding:  An all-reduce by MAX does not carry a NaN. In PyTorch with gloo it depends on the place in the tensor whether
-#           the NaN of a process is seen by all or by none. JAX's pmax on CPUs drops it wherever it is, while max() of
-#           the same array gives NaN.
+# Finding:  An all-reduce by MAX does not carry a NaN. In PyTorch with gloo it depends on the place in the tensor
+#           whether the NaN of a process is seen by all or by none. JAX's pmax on CPUs drops it wherever it is, while
+#           max() of the same array gives NaN.
 # Packages: torch==2.13.0 numpy==2.4.6 jax==0.10.2 optax==0.2.8
 # Topic:    what frameworks do differently
 # Source:   gloo reduces each part of a tensor on another process by std::max, which keeps its first argument if they do
@@ -23,7 +23,7 @@ for source in (0, 1):
     values = torch.full((4,), float("nan") if rank == source else 1.0)
     dist.all_reduce(values, dist.ReduceOp.MAX)
     seen.append(values.isnan().tolist())
-print(f"process {rank}: places where the largest of 1 and NaN is NaN, if process 0 has it and if process 1 has it: {seen}")
+print(f"process {rank}: is the largest of 1 and NaN a NaN, by place, if process 0 and if process 1 has it: {seen}")
 dist.destroy_process_group()
 sys.exit(not all(any(places) and not all(places) for places in seen))
 P

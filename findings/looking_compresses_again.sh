@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Finding:  A map() of Hugging Face's datasets whose function reads the image and returns a new column alone compresses
-#           each JPEG of the data set again, at Pillow's default quality: other pixels, by up to tens of levels, and more
-#           with each such call. A function that does not touch the image leaves its bytes.
+#           each JPEG of the data set again, at Pillow's default quality: other pixels, by up to tens of levels, and
+#           more with each such call. A function that does not touch the image leaves its bytes.
 # Packages: datasets==5.2.0 pillow==13.0.0 numpy==2.4.6
 # Topic:    images
 # Source:   the image that was read is a value of the example from then on; datasets/features/image.py stores images
@@ -23,7 +23,8 @@ colours = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
 file = io.BytesIO()
 Image.fromarray(np.kron(colours, np.ones((8, 8, 1), np.uint8))).save(file, "JPEG", quality=95)
 features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")})
-data = datasets.Dataset.from_dict({"image": [{"bytes": file.getvalue(), "path": None}], "label": [1]}, features=features)
+image = {"bytes": file.getvalue(), "path": None}
+data = datasets.Dataset.from_dict({"image": [image], "label": [1]}, features=features)
 
 
 def compare(changed):

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Finding:  num_parts of MXNet's ImageRecordIter divides the bytes of the file, not its images, unless it gets the index:
-#           100 images of which the first 30 are large become 16 and 84. Given path_imgidx they are 50 and 50.
+# Finding:  num_parts of MXNet's ImageRecordIter divides the bytes of the file, not its images, unless it gets the
+#           index: 100 images of which the first 30 are large become 16 and 84. Given path_imgidx they are 50 and 50.
 # Packages: mxnet==1.9.1 numpy==1.23.5 pillow==12.3.0
 # Topic:    loaders
 # Source:   dmlc's InputSplit cuts the file at the next record after each n-th of its bytes.
 # Guess:    equal numbers of images, give or take one.
-# Hurts:    training on several devices with one part each: other numbers of steps, and the small images are seen less often.
+# Hurts:    training on several devices with one part each: other numbers of steps, and the small images are seen less
+#           often.
 # Here:     the batches are drawn by the workflow, and every device gets as many images
 source "$(dirname "$(realpath "$0")")/setup.sh"
 cat > parts.py <<'P'
@@ -25,8 +26,9 @@ records.close()
 
 
 def count(part, **options):
+    options |= {"num_parts": 2, "part_index": part}
     batches = mx.io.ImageRecordIter(
-        path_imgrec="images.rec", data_shape=(3, 32, 32), batch_size=1, resize=32, num_parts=2, part_index=part, **options
+        path_imgrec="images.rec", data_shape=(3, 32, 32), batch_size=1, resize=32, **options
     )
     return sum(1 for _ in batches)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Finding:  jax.random.normal in bfloat16 has 128 different values, of which none exceeds 2.9, among a million numbers
-#           (1,024 and 3.5 in float16). torch.randn in bfloat16 has thousands, to 4.8, as float32 rounded to bfloat16 has.
+#           (1,024 and 3.5 in float16). torch.randn in bfloat16 has thousands, to 4.8, as float32 rounded to bfloat16
+#           has.
 # Packages: torch==2.13.0 numpy==2.4.6 jax==0.10.2 optax==0.2.8
 # Topic:    what frameworks do differently
 # Source:   jax.random draws as many uniform values as the type has bits of mantissa, and puts them through erf_inv.

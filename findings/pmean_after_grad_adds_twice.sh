@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Finding:  Under jax.shard_map, jax.lax.pmean of the gradients of replicated weights, the idiom of pmap, gives the sum of
-#           all devices and not their mean: grad has added them already. With check_vma=False, which reads as if it
+# Finding:  Under jax.shard_map, jax.lax.pmean of the gradients of replicated weights, the idiom of pmap, gives the sum
+#           of all devices and not their mean: grad has added them already. With check_vma=False, which reads as if it
 #           dropped a check alone, it gives the mean.
 # Packages: jax==0.10.2
 # Topic:    what frameworks do differently
 # Source:   with check_vma, the transpose of using a replicated value on each device is a psum.
 # Guess:    the mean, with and without the check.
 # Hurts:    training that moves from pmap: gradients and learning rate are as many times too large as there are devices.
-# Here:     the step of measure/frameworks/flax/sharding.py computes on values marked as varying; the gate compares gradients
+# Here:     the step of measure/frameworks/flax/sharding.py computes on values marked as varying; the gate compares
+#           gradients
 source "$(dirname "$(realpath "$0")")/setup.sh"
 XLA_FLAGS=--xla_force_host_platform_device_count=4 "$python" - <<'P' 2>/dev/null
 import sys

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Finding:  With weights in bfloat16, the second moment of Adam can only grow: 3,000 steps without a gradient leave it as
-#           it was, where float32 keeps 5 % of it. So in PyTorch (also fused) and in optax; the rate never recovers.
+# Finding:  With weights in bfloat16, the second moment of Adam can only grow: 3,000 steps without a gradient leave it
+#           as it was, where float32 keeps 5 % of it. So in PyTorch (also fused) and in optax; the rate never recovers.
 # Packages: torch==2.13.0 numpy==2.4.6 jax==0.10.2 optax==0.2.8
 # Topic:    what frameworks do differently
 # Source:   the moments have the type of the weights, and 0.999 times a bfloat16 rounds to the same bfloat16.
 # Guess:    it decays with some error; the fused optimizer and optax compute in float32 at least.
-# Hurts:    training wholly in bfloat16, without float32 weights: one large early gradient lowers the rate of a weight for good.
+# Hurts:    training wholly in bfloat16, without float32 weights: one large early gradient lowers the rate of a weight
+#           for good.
 # Here:     weights and the optimizer's state are float32 in every precision
 source "$(dirname "$(realpath "$0")")/setup.sh"
 cat > decay.py <<'P'

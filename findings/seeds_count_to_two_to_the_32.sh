@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Finding:  Of a seed of 64 bits PyTorch on CPUs and JAX (without 64-bit mode) use the lower 32: seed 1 and seed 2**32 + 1
-#           give the same weights and orders, though both take the seed and PyTorch's initial_seed() returns all of it.
+# Finding:  Of a seed of 64 bits PyTorch on CPUs and JAX (without 64-bit mode) use the lower 32: seed 1 and seed 2**32 +
+#           1 give the same weights and orders, though both take the seed and PyTorch's initial_seed() returns all of
+#           it.
 # Packages: torch==2.13.0 numpy==2.4.6 jax==0.10.2 optax==0.2.8
 # Topic:    what frameworks do differently
 # Source:   ATen/core/MT19937RNGEngine.h keeps seed & 0xffffffff; jax.random.key makes an array of 32 bits of it.

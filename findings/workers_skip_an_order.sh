@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Finding:  With the same seed, torchdata's StatefulDataLoader gives another order with worker processes than without: with
-#           any number of them, the first epoch has the order that is the second without. PyTorch's DataLoader, which it
-#           replaces, gives one order for all.
+# Finding:  With the same seed, torchdata's StatefulDataLoader gives another order with worker processes than without:
+#           with any number of them, the first epoch has the order that is the second without. PyTorch's DataLoader,
+#           which it replaces, gives one order for all.
 # Packages: torch==2.13.0 numpy==2.4.6 torchdata==0.11.0
 # Topic:    loaders
 # Source:   torchdata/stateful_dataloader/stateful_dataloader.py makes one more iterator of the sampler for workers.
