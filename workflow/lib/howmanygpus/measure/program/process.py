@@ -153,6 +153,8 @@ def describe_outcome(spec: ProgramSpec, watcher: Watcher, ended_at: float) -> di
     status, reason = progress.status or "completed", progress.reason
     if status == "completed" and (missing := progress.missing_steps):
         reason = f"it ended after step {progress.steps} of {progress.steps + missing} that its output announced"
+    elif status == "completed":
+        reason = reason or progress.describe_constant_loss()
     if status in ("out_of_memory", "unsupported"):
         return {"status": status, "reason": reason, **code}
     uuids = list_gpu_uuids() if spec.device_kind == "cuda" else []

@@ -21,6 +21,8 @@ from howmanygpus.measure.program.reports import Report, ReportError
 from howmanygpus.measure.records import finite_or_none
 
 UNMEASURED = {"data_wait_s": None, "peak_memory_bytes": None, "host_to_device_gib_per_s": None}
+MANY_LOSSES = 10
+"""Reports of a loss from which on an equal one in all of them is named."""
 
 
 class Progress:
@@ -45,6 +47,7 @@ class Progress:
         """Steps and samples of the epochs before, if the program counts them anew in each epoch."""
         self._is_clean = True
         """Whether it is known how long the steps of the open window take."""
+        self._num_losses, self._least_loss, self._largest_loss = 0, math.inf, -math.inf
 
     def add(self, report: Report) -> None:
         """Take one report. Raises ReportError if it contradicts an earlier one."""
@@ -67,10 +70,23 @@ class Progress:
             self._end_window(report)
         if report.metric:
             self._end_evaluation(report)
-        if report.loss is not None and not math.isfinite(report.loss):
-            self.status, self.reason = "diverged", f"training loss is {report.loss} at step {self.steps}"
+        if report.loss is not None:
+            self._take_loss(report.loss)
         if report.status:
             self.status, self.reason = report.status, report.reason or "reported by the program"
+
+    def _take_loss(self, loss: float) -> None:
+        if not math.isfinite(loss):
+            self.status, self.reason = "diverged", f"training loss is {loss} at step {self.steps}"
+        self._num_losses += 1
+        self._least_loss, self._largest_loss = min(self._least_loss, loss), max(self._largest_loss, loss)
+
+    def describe_constant_loss(self) -> str:
+        """Say that all of many reports have one training loss; empty if there are few, or one differs."""
+        if self._num_losses < MANY_LOSSES or self._least_loss < self._largest_loss:
+            return ""
+        problem = f"the training loss is {self._least_loss} in all {self._num_losses} reports"
+        return f"{problem}: nothing was learned, or too few digits of it are reported"
 
     @property
     def is_past_warmup(self) -> bool:
