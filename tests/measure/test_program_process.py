@@ -58,6 +58,24 @@ def test_reports_right_before_a_failure_count(tmp_path, monkeypatch, written, en
     assert (record["status"], record["reason"]) == outcome
 
 
+@pytest.mark.parametrize(
+    ("losses", "is_named"),
+    [(["0.69"] * 10, True), (["0.69"] * 9, False), (["0.69"] * 9 + ["0.68"], False), ([], False)],
+    ids=["equal", "few", "one differs", "none"],
+)
+def test_a_loss_that_never_changes_is_named(tmp_path, monkeypatch, losses, is_named):
+    """As with one autocast around the whole loop: steps are done and measured, and all see the first weights."""
+    monkeypatch.setattr(os, "environ", os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+    reports = [{"step": step, "loss": float(loss)} for step, loss in enumerate(losses, start=1)] or [{"step": 1}]
+    (tmp_path / "reports").write_text("".join(json.dumps(report) + "\n" for report in reports))
+    attempt = AttemptFolder(tmp_path / "attempt")
+    attempt.path.mkdir()
+    assert run(make_spec(f"cat {tmp_path}/reports >> $HOWMANYGPUS_REPORT"), attempt, time.time()) == 0
+    record = json.loads(attempt.outcome.read_text())
+    assert record["status"] == "completed"
+    assert ("0.69" in record["reason"]) == is_named
+
+
 def test_the_wait_for_output_that_another_process_holds_open_is_no_time_of_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "GRACE_S", 1.5)
     monkeypatch.setattr(os, "environ", os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})

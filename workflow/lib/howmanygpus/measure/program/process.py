@@ -162,6 +162,8 @@ def describe_outcome(spec: ProgramSpec, watcher: Watcher, ended_at: float) -> di
         status, reason = "unsupported", ignored
     if status == "completed" and "stop_after" not in spec.program and (missing := progress.missing_steps):
         reason = f"it ended after step {progress.steps} of {progress.steps + missing} that its output announced"
+    elif status == "completed":
+        reason = reason or progress.describe_constant_loss()
     outcome = {"status": status, "reason": reason, **code}
     if status in ("out_of_memory", "unsupported"):
         return outcome

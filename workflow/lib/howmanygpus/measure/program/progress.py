@@ -36,6 +36,8 @@ LINES = {
 }
 """What a program does in a control run, with the functions of report_progress.py."""
 UNMEASURED = {"data_wait_s": None, "peak_memory_bytes": None, "host_to_device_gib_per_s": None}
+MANY_LOSSES = 10
+"""Reports of a loss from which on an equal one in all of them is named."""
 
 
 class Progress:
@@ -78,6 +80,7 @@ class Progress:
         """Steps and samples of the epochs before, if the program counts them anew in each epoch."""
         self._is_clean = True
         """Whether it is known how long the steps of the open window take."""
+        self._num_losses, self._least_loss, self._largest_loss = 0, math.inf, -math.inf
 
     def add(self, report: Report) -> None:
         """Take one report. Raises ReportError if it contradicts an earlier one."""
@@ -106,8 +109,8 @@ class Progress:
         if report.checkpoint == BEGIN:
             self._lose_checkpoint()
             self._checkpoint_began = report.time
-        if report.loss is not None and not self._control and not math.isfinite(report.loss):
-            self.status, self.reason = "diverged", f"training loss is {report.loss} at step {self.steps}"
+        if report.loss is not None and not self._control:
+            self._take_loss(report.loss)
         if report.status:
             self.status, self.reason = report.status, report.reason or "reported by the program"
 
@@ -128,6 +131,19 @@ class Progress:
         """Whether this is a control run that has measured its rate."""
         is_long = self.clocks.measured_s >= CONTROL_S and self._num_measured >= CONTROL_WINDOWS
         return bool(self._control) and is_long
+
+    def _take_loss(self, loss: float) -> None:
+        if not math.isfinite(loss):
+            self.status, self.reason = "diverged", f"training loss is {loss} at step {self.steps}"
+        self._num_losses += 1
+        self._least_loss, self._largest_loss = min(self._least_loss, loss), max(self._largest_loss, loss)
+
+    def describe_constant_loss(self) -> str:
+        """Say that all of many reports have one training loss; empty if there are few, or one differs."""
+        if self._num_losses < MANY_LOSSES or self._least_loss < self._largest_loss:
+            return ""
+        problem = f"the training loss is {self._least_loss} in all {self._num_losses} reports"
+        return f"{problem}: nothing was learned, or too few digits of it are reported"
 
     @property
     def is_past_warmup(self) -> bool:
