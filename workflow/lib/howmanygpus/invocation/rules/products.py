@@ -171,11 +171,11 @@ class ProductRules(RuleFunctions):
         """Return the all-reduce measurements of a study: those of the preflight, and those of its own gradients."""
         study = self._plan.studies[wildcards.study]
         asked = list(filter(self._plan.is_asked_for, study.runs))
-        fixed = list_allreduces(study.config, asked) if self._preflight else []
+        fixed = list_allreduces(study, asked) if self._preflight else []
         return self._existing(fixed + list_gradient_allreduces(study, asked))
 
     def _measures_allreduce(self, study: str) -> bool:
-        return self._preflight or self._plan.studies[study].config["diagnose"]
+        return self._preflight or needs_gradients(self._plan.studies[study])
 
     def studies_on_device(self, wildcards, input) -> list[str]:
         """Return the names of the studies that share the bill of a probe."""
@@ -188,7 +188,7 @@ class ProductRules(RuleFunctions):
         return [
             study.name
             for study in studies
-            if output[0] in [*list_allreduces(study.config, study.runs), *list_gradient_allreduces(study, study.runs)]
+            if output[0] in [*list_allreduces(study, study.runs), *list_gradient_allreduces(study, study.runs)]
         ]
 
     def published(self, wildcards) -> list[str]:
@@ -253,28 +253,33 @@ class ProductRules(RuleFunctions):
         return [*merged, f"results/tables/{ANSWER}", *probes, "results/parity/parity.html", ALL_RUNS, *studies]
 
 
-def list_allreduces(config: dict, runs: Iterable[Run]) -> list[str]:
-    """Return the all-reduce measurements of runs of a study. config: the study's.
+def needs_gradients(study: Study) -> bool:
+    """Say whether the all-reduce of the gradients of a study's network is measured. Programs have no known network."""
+    return not study.is_program and bool(study.config["diagnose"] or study.config["predict"])
 
-    There is one for each device and each number of devices above one. A study with the key `num_nodes` has one for each
-    number of nodes on which some run can have them.
+
+def list_allreduces(study: Study, runs: Iterable[Run]) -> list[str]:
+    """Return the all-reduce measurements of runs of a study.
+
+    There is one for each device and each number of devices above one, also of the predicted ones that the machine has.
+    A study with the key `num_nodes` has one for each number of nodes on which some run can have them.
     """
-    several = [run for run in runs if run.num_gpus > 1 and not (config["num_nodes"] and run.unsupported)]
-    layouts = sorted({(run.device, run.num_gpus, run.num_nodes or 0) for run in several})
+    several = [run for run in runs if run.num_gpus > 1 and not (study.config["num_nodes"] and run.unsupported)]
+    layouts = sorted({(run.device, run.num_gpus, run.num_nodes or 0) for run in several} | study.predicted_at_hand)
     names = [f"{device}_gpus{count}{f'_nodes{nodes}' if nodes else ''}" for device, count, nodes in layouts]
     return [f"results/probe/{name}.json" for name in names]
 
 
 def list_gradient_allreduces(study: Study, runs: Iterable[Run]) -> list[str]:
-    """Return the all-reduce measurements of the gradients of a study's network; none without `diagnose`.
+    """Return the all-reduce measurements of the gradients of a study's network; see needs_gradients.
 
     There is one for each device and each layout above one device. The network is that of the first variant. Independent
     runs exchange nothing.
     """
     first, settings = next(iter(study.variants.items()))
-    is_measured = study.config["diagnose"] and not settings.get("independent")
+    is_measured = needs_gradients(study) and not settings.get("independent")
     own = [run for run in runs if run.variant == first and not run.unsupported] if is_measured else []
     several = [run for run in own if run.num_gpus > 1]
-    layouts = list_allreduces(study.config, several)
+    layouts = list_allreduces(study, several)
     weights = [Path(study.weights_file(run)).stem for run in several[:1]]
     return [f"{layout.removesuffix('.json')}_{name}.json" for layout in layouts for name in weights]
