@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from helpers.constructed_studies import Grid, Truth, make_tables, store
-from howmanygpus.report.columns import IDENTITY
+from howmanygpus.report.answer.predicted import describe_predicted
+from howmanygpus.report.columns import IDENTITY, SERIES, list_columns
 from howmanygpus.report.tables import predictions, time_to_accuracy
 from howmanygpus.report.tables.helpers.learning_brackets import Reached, bracket_steps
 from howmanygpus.report.tables.helpers.rate_brackets import (
@@ -20,6 +21,7 @@ from howmanygpus.report.tables.helpers.rate_brackets import (
     check_largest,
     expect_normal_maximum,
 )
+from howmanygpus.report.words import word
 
 SEEDS = range(20)
 GRADIENTS = 100e6
@@ -343,3 +345,34 @@ def test_a_batch_that_misses_the_target_has_no_time(tmp_path):
         tabulate(tmp_path, Truth(noise=0.002), GRID, places(8), reach=reach).query("num_gpus == 8").to_dict("records")
     )
     assert row["images_per_s"] > 0 and pd.isna(row["wall_time_s_low"]) and "did not reach" in row["lacks_target"]
+
+
+ASKED = {"deadline_h": None, "budget": None, "worth_doubling": 1.5}
+
+
+def describe(table, asked=ASKED, **changes):
+    """Return what the answer says beyond a recommendation on two devices with 32 images each."""
+    chosen = {name: table[name].iloc[0] for name in list_columns(SERIES)}
+    chosen |= {"num_gpus": 2, "per_device_batch_size": 32, "accumulate": 1} | changes
+    return describe_predicted(table, [{"of": "", "recommended": chosen}, {"of": "x", "recommended": None}], asked)
+
+
+def test_the_answer_names_the_predictions_of_the_recommended_curve(tmp_path):
+    truth, reach = Truth(noise=0.002), {32: (790, 810), 64: (395, 405), 128: (197, 203)}
+    table = tabulate(tmp_path, truth, GRID, places(8, 16), reach=reach, price=3.0)
+    (one,) = describe(table)
+    assert [each["num_gpus"] for each in one["counts"]] == [8, 16]
+    assert one["counts"][0]["keeps"] == {} and one["counts"][0]["cost"]["low"] > 0
+    assert describe(table, framework="keras_mirrored") == []
+    text = word("predicted", "predicted", one=one, unit="images")
+    assert "8 x cpu" in text and "EUR" in text and "4 devices" in text and "16 x cpu" in text
+
+
+@pytest.mark.parametrize(("factor", "kept"), [(2.0, "yes"), (0.5, "no")])
+def test_limits_are_kept_by_the_whole_bracket_or_by_none(tmp_path, factor, kept):
+    truth, reach = Truth(noise=0.002), {32: (790, 810), 64: (395, 405), 128: (197, 203)}
+    table = tabulate(tmp_path, truth, GRID, places(8), reach=reach, price=3.0)
+    row = table[table["num_gpus"] == 8].iloc[0]
+    asked = ASKED | {"deadline_h": factor * row["wall_time_s_high"] / 3600, "budget": row["cost_low"] * 1.001}
+    (one,) = describe(table, asked)
+    assert one["counts"][0]["keeps"] == {"deadline": kept, "budget": "perhaps"}

@@ -68,3 +68,9 @@ def test_what_cannot_be_predicted_is_refused(predict, parts):
     with pytest.raises(ConfigError) as error:
         make_plan(predict=predict)
     assert says(str(error.value), *parts)
+
+
+def test_all_devices_leave_nothing_to_check():
+    with pytest.raises(ConfigError) as error:
+        make_plan(num_gpus="auto", predict={"num_gpus": [64], "check": True})
+    assert says(str(error.value), "studies.s.predict.check", "auto", "remove it")

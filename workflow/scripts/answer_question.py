@@ -8,6 +8,7 @@ from howmanygpus.files import write_json_atomic, write_text_atomic
 from howmanygpus.paths import RUNS
 from howmanygpus.report.answer.details import describe
 from howmanygpus.report.answer.facts import Question, decide
+from howmanygpus.report.answer.predicted import describe_predicted
 from howmanygpus.report.answer.texts import render_answer
 from howmanygpus.report.files import read_table
 from howmanygpus.report.result import make_result
@@ -36,7 +37,9 @@ def main() -> None:
     plan = json.loads(given.plan.read_text())
     facts = decide(tables["runs"], times, Question.of(plan["config"]), tables["explanations"])
     write_json_atomic(made.result, make_result(tables["runs"], facts, plan))
-    facts["details"] = describe(**tables, decision=decision, batch_search=search)
+    predicted = read_table(given.predictions[0]) if given.predictions else None
+    beyond = describe_predicted(predicted, facts["decisions"], facts["asked"]) if predicted is not None else None
+    facts["details"] = describe(**tables, decision=decision, batch_search=search, predicted=beyond)
     if made.batch_script:
         (path,) = made.batch_script
         script = write_script(facts["decisions"], plan, Path(request.values.machine[0]), request.values.account)

@@ -102,6 +102,9 @@ def resolve_counts(place: str, config: dict, machine: Machine) -> tuple[list[int
     if config["scaling"] == "both":
         remedy = "make one study of weak scaling and one of strong scaling, or list the counts"
         raise refuse(f"{place}.num_gpus", AUTO, "can be other counts for weak than for strong scaling", remedy)
+    if (config["predict"] or {}).get("check"):
+        problem = "has nothing to measure, because num_gpus: auto measures all devices"
+        raise refuse(f"{place}.predict.check", True, problem, "remove it")
     names = resolve_devices(place, config["devices"], machine)
     # A device that the machine lacks is named as a shortage by the plan.
     counts = {name: list_counts(machine.device(name), machine.count(name), config) or [1] for name in names}

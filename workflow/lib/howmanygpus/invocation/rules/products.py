@@ -74,6 +74,11 @@ class ProductRules(RuleFunctions):
         has_any = self._plan.studies[wildcards.study].largest
         return [f"results/tables/{wildcards.study}/batch_search.tsv"] if has_any else []
 
+    def predictions(self, wildcards) -> list[str]:
+        """Return the table of a study's predictions, if it asks for any."""
+        has_any = self._plan.studies[wildcards.study].config["predict"]
+        return [f"results/tables/{wildcards.study}/predictions.tsv"] if has_any else []
+
     def records(self, wildcards) -> list[str]:
         return self._existing(self.planned_records(wildcards.study))
 
