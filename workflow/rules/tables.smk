@@ -240,9 +240,7 @@ rule propose:
     localrule: True
     params:
         code=hash_script("write_proposal"),
-        templates=hash_templates(
-            "predicted.jinja", "proposal.md.jinja", "proposal.tex.jinja", "proposal.txt.jinja"
-        ),
+        templates=hash_templates("predicted.jinja", "proposal.md.jinja", "proposal.tex.jinja", "proposal.txt.jinja"),
         files=products.files,
     shell:
         "{HOWMANYGPUS}/write_proposal.py {params.files:q} >{log:q} 2>&1"

@@ -4,8 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from howmanygpus.report.columns import SERIES, list_columns
-from howmanygpus.report.tables.scaling import FIXED
+from howmanygpus.report.columns import FIXED, SERIES, list_columns
 
 Facts = dict[str, Any]
 ENDS = ("low", "high")

@@ -115,13 +115,13 @@ def bracket_step(evidence: Evidence, place: Place, images: float) -> Bracket:
     places = [base.place, *(point.place for point in others), place]
     sizes = [base.images, *(point.images for point in others), images]
     middles, weights, fits = [], [], []
-    for grown, reduces, computes, reads in product(
+    for grown, (reduces, factors), computes, reads in product(
         _list_growths(places),
         _list_reduces(evidence, places, base),
         _list_computes(evidence, sizes, base),
         _list_reads(evidence, places, sizes, base),
     ):
-        steps, parts = _compute_steps(base, evidence.overlaps, grown, *reduces, computes, reads)
+        steps, parts = _compute_steps(base, evidence.overlaps, grown, reduces, factors, computes, reads)
         deviations = [
             np.abs(steps[number] / point.step_s - 1) - max(TOLERANCE, point.error_frac + base.error_frac)
             for number, point in enumerate(others, start=1)
@@ -323,7 +323,7 @@ def _compute_steps(
     compute of the baseline is what its measured step leaves.
     """
     factor, overlap, spread, load = np.ix_(
-        factors, OVERLAPS if overlaps else [0.0], SPREADS, LOADS if reads.any() else [1.0]
+        factors, OVERLAPS if overlaps else np.zeros(1), SPREADS, LOADS if reads.any() else np.ones(1)
     )
     hidden, exchange = overlap * BACKWARD_FRAC, factor * reduces[0]
     with np.errstate(divide="ignore", invalid="ignore"):
