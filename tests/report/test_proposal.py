@@ -8,9 +8,11 @@ import pytest
 
 from helpers.answers import make_runs
 from howmanygpus.report.answer.facts import Question, decide
+from howmanygpus.report.answer.predicted import describe_predicted
 from howmanygpus.report.answer.texts import list_scaling, render_proposal
-from howmanygpus.report.columns import IDENTITY
+from howmanygpus.report.columns import IDENTITY, LINE
 from howmanygpus.report.proposal import collect, draw, save
+from howmanygpus.report.tables.predictions import COLUMNS as PREDICTED
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import COLUMNS as TIMES
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
@@ -21,7 +23,7 @@ RATES = {1: 100.0, 2: 190.0, 4: 340.0, 8: 400.0}
 CONFIG = {"cases": 10, "epochs": 3, "warmup_steps": 5}
 
 
-def make_facts(rates, more_rows=(), config=CONFIG, **changes):
+def make_facts(rates, more_rows=(), config=CONFIG, predictions=None, **changes):
     rows = [
         {"framework": "horovod_a", "num_gpus": count, "images_per_s": rate * scatter, "wall_time_s": 3600 / rate * 100}
         | changes
@@ -34,7 +36,13 @@ def make_facts(rates, more_rows=(), config=CONFIG, **changes):
     used = runs[IDENTITY].assign(utilisation_frac=0.8, memory_gib_highest=1.5)
     used = used.reindex(columns=list(UTILISATION))
     answer = decide(runs, times, Question(), utilisation=used)
-    return collect(answer, runs, compute_scaling(runs, {"weak": [8]}, {}), used, config)
+    scaling = compute_scaling(runs, {"weak": [8]}, {})
+    if predictions is not None:
+        rows = scaling.iloc[[-1] * len(predictions)].reset_index(drop=True)[[*LINE, "curve"]]
+        predictions = rows.join(pd.DataFrame(predictions)).reindex(columns=PREDICTED)
+        predicted = describe_predicted(predictions, answer["decisions"], answer["asked"])
+        answer |= {"details": {"predicted": predicted}}
+    return collect(answer, runs, scaling, used, config, predictions)
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +131,29 @@ def test_the_memory_of_a_device_is_stated():
     facts = make_facts(RATES)
     assert facts["configuration"]["memory_gib"] == 1.5
     assert all("1.5 GiB" in " ".join(render_proposal(facts, suffix).split()) for suffix in ("md", "tex", "txt"))
+
+
+PREDICTIONS = [
+    {"num_gpus": count, "num_nodes": 2, "global_batch_size": 8 * count, "checked_num_gpus": 8}
+    | {"images_per_s_low": 90 * low, "images_per_s": 100 * low, "images_per_s_high": 120 * low}
+    | {"checked_error_frac": 0.04}
+    for count, low in ((16, 6), (32, 9))
+]
+
+
+@pytest.mark.parametrize("suffix", ["md", "tex", "txt"])
+def test_it_goes_beyond_the_measured_counts_if_asked_for(facts, suffix):
+    assert "540 to 720" in render_proposal(make_facts(RATES, predictions=PREDICTIONS), suffix).replace("\n  ", " ")
+    assert "redicted" not in render_proposal(facts, suffix)
+
+
+def test_the_figure_has_a_band_beyond_the_measured_counts(facts):
+    speed, share = draw(make_facts(RATES, predictions=PREDICTIONS)).axes[:2]
+    for panel, ends in ((speed, (8.1, 10.8)), (share, (8.1 / 0.32, 10.8 / 0.32))):
+        (band,) = panel.collections
+        last = band.get_paths()[0].vertices
+        assert sorted(set(last[last[:, 0] == 32][:, 1])) == pytest.approx(ends)
+    assert not draw(facts).axes[0].collections
 
 
 def test_latex_reads_no_commands_in_names(facts):

@@ -130,6 +130,7 @@ rule answer_question:
         ),
         decision=products.decision,
         batch_search=products.batch_search,
+        predictions=products.predictions,
     output:
         answer=report(
             "results/tables/{study}/answer.txt",
@@ -150,7 +151,7 @@ rule answer_question:
         templates=hash_templates(
             *("answer.jinja", "answer_screen.txt.jinja", "answer.txt.jinja", "answer.md.jinja"),
             "answer_sections.jinja",
-            *("doubts.jinja", "tables.jinja"),
+            *("doubts.jinja", "predicted.jinja", "tables.jinja"),
         ),
         files=products.files,
         values=give(machine=products.machine_file()),
@@ -201,6 +202,7 @@ rule propose:
         facts="results/tables/{study}/answer.json",
         batch_script=["results/tables/{study}/run.sbatch"] if PLAN.machine.submits else [],
         tables=expand("results/tables/{{study}}/{table}.tsv", table=["runs", "scaling", "utilisation"]),
+        predictions=products.predictions,
     output:
         folder=directory("results/proposal/{study}"),
     log:
@@ -208,7 +210,10 @@ rule propose:
     localrule: True
     params:
         code=hash_script("write_proposal"),
-        templates=hash_templates("proposal.md.jinja", "proposal.tex.jinja", "proposal.txt.jinja", "strategies.jinja"),
+        templates=hash_templates(
+            *("predicted.jinja", "proposal.md.jinja", "proposal.tex.jinja", "proposal.txt.jinja"),
+            "strategies.jinja",
+        ),
         files=products.files,
     shell:
         "{HOWMANYGPUS}/write_proposal.py {params.files:q} >{log:q} 2>&1"

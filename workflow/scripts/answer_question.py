@@ -8,6 +8,7 @@ from howmanygpus.files import write_json_atomic, write_text_atomic
 from howmanygpus.paths import RUNS
 from howmanygpus.report.answer.details import describe
 from howmanygpus.report.answer.facts import Question, decide
+from howmanygpus.report.answer.predicted import describe_predicted
 from howmanygpus.report.answer.texts import render_answer
 from howmanygpus.report.answer.use import list_uses
 from howmanygpus.report.files import read_table
@@ -39,7 +40,9 @@ def main() -> None:
     question = Question.of(plan["config"])
     facts = decide(tables["runs"], times, question, tables["explanations"], losses, utilisation)
     write_json_atomic(made.result, make_result(tables["runs"], facts, plan))
-    facts["details"] = describe(**tables, decision=decision, batch_search=search)
+    predicted = read_table(given.predictions[0]) if given.predictions else None
+    beyond = describe_predicted(predicted, facts["decisions"], facts["asked"]) if predicted is not None else None
+    facts["details"] = describe(**tables, decision=decision, batch_search=search, predicted=beyond)
     facts["details"]["uses"] = list_uses(facts["decisions"], tables["runs"], utilisation)
     if made.batch_script:
         (path,) = made.batch_script

@@ -12,7 +12,8 @@ from howmanygpus.report.proposal import collect, draw, save
 def main() -> None:
     request = read_request()
     plan, answer = (json.loads(path.read_text()) for path in (request.input.plan, request.input.facts))
-    facts = collect(answer, *map(read_table, request.input.tables), plan["config"])
+    (predictions,) = map(read_table, request.input.predictions) if request.input.predictions else (None,)
+    facts = collect(answer, *map(read_table, request.input.tables), plan["config"], predictions)
     with atomic_folder(request.output.folder) as partial:
         for suffix in ("md", "tex", "txt"):
             (partial / f"proposal.{suffix}").write_text(render_proposal(facts, suffix))

@@ -65,6 +65,8 @@ CONFIGURATION = [name for name in IDENTITY if name not in list_columns(REPEAT)]
 """Columns that all repeats of a configuration share."""
 CURVE = list_columns(STUDY, TASK, SERIES, UNIT)
 """Columns that all configurations of a curve over devices and batches share."""
+FIXED = {"weak": "per_device_batch_size", "strong": "global_batch_size"}
+"""The batch size that each scaling mode keeps constant along a curve."""
 LINE = [*CURVE, "scaling_mode", "fixed_batch_size"]
 """Columns of the table `scaling` that a configuration shares with its baseline."""
 SAME_PLACE = [*CURVE, *list_columns(PLACE)]

@@ -10,14 +10,15 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.answer.candidates import summarize
 from howmanygpus.report.answer.names import OF_STUDY
-from howmanygpus.report.columns import IDENTITY, SERIES, list_columns
+from howmanygpus.report.columns import IDENTITY, LINE, SERIES, list_columns
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import choose_inputs
-from howmanygpus.report.style import GREY, make_panels, mark_counts
+from howmanygpus.report.style import GREY, add_note, make_panels, mark_counts
 from howmanygpus.report.tables.scaling import MODES, is_baseline
 from howmanygpus.report.words import word
 
@@ -38,12 +39,18 @@ Facts = dict[str, Any]
 
 
 def collect(
-    facts: Facts, runs: pd.DataFrame, scaling: pd.DataFrame, utilisation: pd.DataFrame, config: dict[str, Any]
+    facts: Facts,
+    runs: pd.DataFrame,
+    scaling: pd.DataFrame,
+    utilisation: pd.DataFrame,
+    config: dict[str, Any],
+    predictions: pd.DataFrame | None = None,
 ) -> Facts:
     """Return what a proposal says about a study, from its decision and its tables.
 
-    facts: see report.answer.facts. config: that of the study. The configuration is the recommended one or, without a
-    recommendation, the fastest one; the curves are those of its framework with its batch.
+    facts: see report.answer.facts. config: that of the study. predictions: the table of that name, if the study asks
+    for any. The configuration is the recommended one or, without a recommendation, the fastest one; the curves are
+    those of its framework with its batch.
     """
     runs = runs[is_fair(runs)]
     own = runs.merge(utilisation, on=IDENTITY, how="left")
@@ -60,9 +67,8 @@ def collect(
         fixed = _choose_curve(rows, chosen)
         rows = _choose_nodes(rows[rows["fixed_batch_size"] == fixed], chosen)
         if len(rows):
-            curves.append(
-                {"mode": mode, "fixed_batch_size": int(fixed), "rows": _describe_rows(rows, own, config["cases"])}
-            )
+            curve = {"mode": mode, "fixed_batch_size": int(fixed), "rows": _describe_rows(rows, own, config["cases"])}
+            curves.append(curve | {"predicted": _list_predicted(predictions, rows)})
     completed = runs[runs["status"] == "completed"]
     return {
         **{key: facts[key] for key in ("study", "network", "dataset", "is_program", "unit", "machines")},
@@ -70,6 +76,7 @@ def collect(
         "configuration": chosen,
         "strategy": _describe_strategy(config, chosen) if chosen else None,
         "curves": curves,
+        "predicted": (facts["details"] or {}).get("predicted", []),
         "cases": config["cases"],
         "epochs": config.get("epochs"),
         "versions": sorted(set(completed["framework_version"].dropna())),
@@ -92,6 +99,15 @@ def _describe_strategy(config: dict[str, Any], chosen: Facts) -> Facts | None:
     return next(
         ({"axis": axis, "value": value, "words": word("strategies", code)} for axis, value, code in known if code), None
     )
+
+
+def _list_predicted(predictions: pd.DataFrame | None, rows: pd.DataFrame) -> list[Facts]:
+    """Return the brackets of rates beyond the rows of one curve of the table `scaling`, by rising device count."""
+    if predictions is None:
+        return []
+    same = (predictions[LINE] == rows.iloc[0][LINE]).all(axis=1) & predictions["images_per_s"].notna()
+    beyond = predictions[same & predictions["measured_images_per_s"].isna()].sort_values("num_gpus")
+    return beyond[["num_gpus", "num_nodes", "images_per_s_low", "images_per_s", "images_per_s_high"]].to_dict("records")
 
 
 def _is_series(table: pd.DataFrame, chosen: Facts) -> pd.Series:
@@ -187,12 +203,35 @@ def draw(facts: Facts) -> Figure:
         share.axhline(100 * EFFICIENCY, color=GREY, linestyle=":")
         share.annotate(f"{100 * EFFICIENCY:.0f} % demanded", (counts[0], 100 * EFFICIENCY), color=GREY, va="bottom")
         share.set_ylabel("parallel efficiency in %")
+        if curve["predicted"]:
+            _draw_predicted(speed, share, curve["predicted"], counts, first, speedups)
+            counts = np.append(counts, [each["num_gpus"] for each in curve["predicted"]])
         share.set_ylim(0, max(105, 1.05 * share.dataLim.ymax))
         speed.set_ylim(0)
         for panel in (speed, share):
             panel.set_xlabel("devices")
             mark_counts(panel, counts.astype(int))
     return figure
+
+
+def _draw_predicted(
+    speed: Axes, share: Axes, predicted: list[Facts], counts: np.ndarray, first: float, speedups: np.ndarray
+) -> None:
+    """Draw the brackets of predicted counts as dashed bands that begin at the last measured count.
+
+    first: the rate on the smallest count; speedups: at the measured counts.
+    """
+    beyond = np.array([counts[-1], *(each["num_gpus"] for each in predicted)])
+    ends = [
+        np.array([speedups[-1], *(each[f"images_per_s_{end}"] / first for each in predicted)])
+        for end in ("low", "high")
+    ]
+    for axes, scale in ((speed, np.ones(len(beyond))), (share, 100 * counts[0] / beyond)):
+        axes.fill_between(beyond, ends[0] * scale, ends[1] * scale, color=COLOUR, alpha=0.15, linewidth=0)
+        for end in ends:
+            axes.plot(beyond, end * scale, color=COLOUR, linestyle="--", linewidth=1)
+    speed.plot(beyond, beyond / counts[0], color=GREY, linestyle=":")
+    add_note(speed, "dashed: predicted, not measured")
 
 
 def save(figure: Figure, folder: Path) -> None:

@@ -62,7 +62,7 @@ def _set_up(is_page: bool = False) -> Environment:
         autoescape=is_page,
     )
     written = [write_number, write_duration, write_value, write_interval, write_change, write_share, write_target]
-    written += [write_configuration, write_price]
+    written += [write_configuration, write_price, write_bracket, write_duration_bracket]
     named = {each.__name__.removeprefix("write_"): each for each in written}
     environment.globals |= named | {
         each.__name__: each for each in (name_alternative, name_next, name_count, count_units, shorten, brief)
@@ -110,6 +110,17 @@ def write_interval(value: Value, unit: str = "") -> str:
 
 def drop_interval(value: Value) -> Value:
     return value | {"low": None, "high": None}
+
+
+def write_bracket(value: dict[str, float], unit: str = "") -> str:
+    """Write the ends of a bracket, such as `9,100 to 12,400`."""
+    return f"{write_number(value['low'])} to {write_number(value['high'])} {unit}".strip()
+
+
+def write_duration_bracket(value: dict[str, float]) -> str:
+    """Write the ends of a bracket of seconds in a fitting unit."""
+    unit, size = choose_unit(value["high"])
+    return write_bracket({name: each / size for name, each in value.items()}, unit)
 
 
 def choose_runs(prices: Iterable[float]) -> int:

@@ -97,16 +97,50 @@ def resolve_counts(place: str, config: dict, machine: Machine) -> tuple[list[int
     place: of the study in the config. config: complete. Raises ConfigError with `scaling: both`.
     """
     if config["num_gpus"] != AUTO:
-        return config["num_gpus"], []
+        return add_checked(place, config, machine)
     if config["scaling"] == "both":
         remedy = "make one study of weak scaling and one of strong scaling, or list the counts"
         raise refuse(f"{place}.num_gpus", AUTO, "can be other counts for weak than for strong scaling", remedy)
+    if (config["predict"] or {}).get("check"):
+        problem = "has nothing to measure, because num_gpus: auto measures all devices"
+        raise refuse(f"{place}.predict.check", True, problem, "remove it")
     names = resolve_devices(place, config["devices"], machine)
     # A device that the machine lacks is named as a shortage by the plan.
     counts = {name: list_counts(machine.device(name), machine.count(name), config) or [1] for name in names}
     found = sorted(set().union(*counts.values()))
     lacking = [{"device": name, "num_gpus": count} for name in names for count in found if count not in counts[name]]
     return found, lacking
+
+
+def add_checked(place: str, config: dict, machine: Machine) -> tuple[list[int], list[dict]]:
+    """Return the listed device counts, and the largest predicted one that each device has if it is to be measured.
+
+    Beside them are rules that exclude the counts of other devices. Raises ConfigError for a predicted count that is not
+    beyond the listed ones.
+    """
+    given, predict = config["num_gpus"], config["predict"] or {"num_gpus": [], "check": False}
+    for position, count in enumerate(predict["num_gpus"]):
+        if count <= max(given):
+            problem, remedy = f"is not beyond num_gpus, {max(given)}", "remove it, or give a larger number of devices"
+            raise refuse(f"{place}.predict.num_gpus[{position}]", count, problem, remedy)
+    if not predict["check"]:
+        return given, []
+    names = resolve_devices(place, config["devices"], machine)
+    possible = {
+        name: [
+            count
+            for count in predict["num_gpus"]
+            if count <= machine.count(name) and can_be_placed(machine.device(name), count, config["num_nodes"])
+        ]
+        for name in names
+    }
+    largest = {name: max(counts) for name, counts in possible.items() if counts}
+    if not largest:
+        problem = f"has nothing to measure: no device of {machine.path} has {min(predict['num_gpus'])}"
+        raise refuse(f"{place}.predict.check", True, problem, "add a smaller predicted count, or remove check")
+    added = sorted(set(largest.values()))
+    lacking = [{"device": name, "num_gpus": count} for name in names for count in added if count != largest.get(name)]
+    return [*given, *added], lacking
 
 
 def filter_out(lacking: list[dict], runs: list[Run]) -> list[Run]:

@@ -265,7 +265,20 @@ class Study:
             "defaults": self.defaults,
             "how": HOW,
         }
+        plan |= {"predict": self.predicted} if self.config["predict"] else {}
         return plan | self._describe_more()
+
+    @cached_property
+    def predicted(self) -> list[dict[str, Any]]:
+        """The layouts that `predict` names: device, num_gpus and num_nodes of each."""
+        asked = self.config["predict"] or {"num_gpus": [], "num_nodes": None}
+        layouts = []
+        for name in dict.fromkeys(run.device for run in self.runs):
+            for count in asked["num_gpus"]:
+                for nodes in asked["num_nodes"] or [self.machine.device(name).num_nodes(count)]:
+                    if nodes <= count and count % nodes == 0:
+                        layouts.append({"device": name, "num_gpus": count, "num_nodes": nodes})
+        return layouts
 
     def _describe_more(self) -> dict:
         """Return what only studies without a program have in their plans."""
@@ -290,6 +303,16 @@ class Study:
                 found[run.path] = {"protocol": run.variant}
             elif (count := self.count_evaluated(run)) is not None:
                 found[run.path] = {"evaluates": count}
+        return found
+
+    @property
+    def predicted_at_hand(self) -> set[tuple[str, int, int]]:
+        """The predicted layouts that the machine has: device, devices, and nodes, which are 0 for the fewest."""
+        found = set()
+        for each in self.predicted:
+            device, count, nodes = self.machine.device(each["device"]), each["num_gpus"], each["num_nodes"]
+            if count <= self.machine.count(each["device"]) and nodes <= device.max_nodes:
+                found.add((each["device"], count, 0 if nodes == device.num_nodes(count) else nodes))
         return found
 
     @property

@@ -3,7 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from howmanygpus.files import sha256_of_file
@@ -75,6 +75,11 @@ class ProductRules(RuleFunctions):
         """Return the table of a study's searches, if it has any."""
         has_any = self._plan.studies[wildcards.study].largest
         return [f"results/tables/{wildcards.study}/batch_search.tsv"] if has_any else []
+
+    def predictions(self, wildcards) -> list[str]:
+        """Return the table of a study's predictions, if it asks for any."""
+        has_any = self._plan.studies[wildcards.study].config["predict"]
+        return [f"results/tables/{wildcards.study}/predictions.tsv"] if has_any else []
 
     def records(self, wildcards) -> list[str]:
         return self._existing(self.planned_records(wildcards.study))
@@ -176,7 +181,7 @@ class ProductRules(RuleFunctions):
 
     def _fixed_allreduces(self, study: Study) -> list[str]:
         asked = list(filter(self._plan.is_asked_for, study.runs))
-        return self._existing(list_allreduces(study.config, asked))
+        return self._existing(list_allreduces(study.config, asked, study.predicted_at_hand))
 
     def allreduces(self, wildcards) -> list[str]:
         """Return the all-reduce measurements of a study: those of the preflight, and those of its own gradients."""
@@ -186,7 +191,7 @@ class ProductRules(RuleFunctions):
         return fixed + self._existing(list_gradient_allreduces(study, asked))
 
     def _measures_allreduce(self, study: str) -> bool:
-        return self._preflight or self._plan.studies[study].config["diagnose"]
+        return self._preflight or needs_gradients(self._plan.studies[study])
 
     def studies_on_device(self, wildcards, input) -> list[str]:
         """Return the names of the studies that share the bill of a probe."""
@@ -199,7 +204,11 @@ class ProductRules(RuleFunctions):
         return [
             study.name
             for study in studies
-            if output[0] in [*list_allreduces(study.config, study.runs), *list_gradient_allreduces(study, study.runs)]
+            if output[0]
+            in [
+                *list_allreduces(study.config, study.runs, study.predicted_at_hand),
+                *list_gradient_allreduces(study, study.runs),
+            ]
         ]
 
     def published(self, wildcards) -> list[str]:
@@ -279,29 +288,34 @@ class ProductRules(RuleFunctions):
         return [path for path in (*self._list_joined(), *own) if path != "results/tables/runs.tsv"]
 
 
-def list_allreduces(config: dict, runs: Iterable[Run]) -> list[str]:
-    """Return the all-reduce measurements of runs of a study. config: the study's.
+def needs_gradients(study: Study) -> bool:
+    """Say whether the all-reduce of the gradients of a study's network is measured."""
+    return bool(study.config["diagnose"] or study.config["predict"])
 
-    There is one for each device and each number of devices above one. A study with the key `num_nodes` has one for each
-    number of nodes on which some run can have them.
+
+def list_allreduces(config: dict, runs: Iterable[Run], more: Collection[tuple[str, int, int]] = ()) -> list[str]:
+    """Return the all-reduce measurements of runs of a study. config: the study's. more: see Study.predicted_at_hand.
+
+    There is one for each device and each number of devices above one, and one for each further layout.
+    A study with the key `num_nodes` has one for each number of nodes on which some run can have them.
     """
     several = [run for run in runs if run.num_gpus > 1 and not (config["num_nodes"] and run.unsupported)]
-    layouts = sorted({(run.device, run.num_gpus, run.num_nodes or 0) for run in several})
+    layouts = sorted({(run.device, run.num_gpus, run.num_nodes or 0) for run in several} | {*more})
     names = [f"{device}_gpus{count}{f'_nodes{nodes}' if nodes else ''}" for device, count, nodes in layouts]
     return [f"results/probe/{name}.json" for name in names]
 
 
 def list_gradient_allreduces(study: Study, runs: Iterable[Run]) -> list[str]:
-    """Return the all-reduce measurements of the gradients of a study's network; none without `diagnose`.
+    """Return the all-reduce measurements of the gradients of a study's network; see needs_gradients.
 
     There is one for each device and each layout above one device. The network is that of the first variant. Independent
     runs exchange nothing.
     """
     first, settings = next(iter(study.variants.items()))
-    is_measured = study.config["diagnose"] and not settings.get("independent")
+    is_measured = needs_gradients(study) and not settings.get("independent")
     own = [run for run in runs if run.variant == first and not run.unsupported] if is_measured else []
     several = [run for run in own if run.num_gpus > 1]
-    layouts = list_allreduces(study.config, several)
+    layouts = list_allreduces(study.config, several, study.predicted_at_hand)
     if study.is_program:
         weights = [f"{OF_PROGRAM}{study.name}"] * bool(several)
     else:

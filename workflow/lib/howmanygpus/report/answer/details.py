@@ -34,11 +34,12 @@ def describe(
     explanations: pd.DataFrame,
     decision: GridDecision | None = None,
     batch_search: pd.DataFrame | None = None,
+    predicted: list[Facts] | None = None,
 ) -> Facts:
     """Return the facts of the tables of one study.
 
     decision: what an adaptive study decided; None for a fixed grid. batch_search: the table of that name, if the study
-    searched the largest batch.
+    searched the largest batch. predicted: what describe_predicted returns, for a study with the key `predict`.
     """
     controls = runs[is_control(runs)]
     planned, fair = runs.drop(controls.index), runs[is_fair(runs)]
@@ -61,6 +62,7 @@ def describe(
         "independent": compare_independent(fair, scaling),
         "protocols": list_protocols(protocols),
         "bill": add_up_bill(jobs),
+        "predicted": predicted or [],
     }
 
 

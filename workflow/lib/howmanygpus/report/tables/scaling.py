@@ -18,7 +18,7 @@ They share their baseline, on the smallest number of nodes that can have it: one
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.columns import CONFIGURATION, CURVE, LINE, POINT, SEARCHED, STUDY, TASK, list_columns
+from howmanygpus.report.columns import CONFIGURATION, CURVE, FIXED, LINE, POINT, SEARCHED, STUDY, TASK, list_columns
 from howmanygpus.report.intervals import median_interval, ratio_interval
 from howmanygpus.report.outcomes import OVER_REPEATS, flag_outcomes
 from howmanygpus.report.published import is_fair
@@ -38,8 +38,6 @@ COLUMNS = [
 ]
 GROUPED = [*list_columns(STUDY, TASK), "input", "curve", "num_gpus"]
 """Columns that name a device count of a curve, whose configurations are grouped."""
-FIXED = {"weak": "per_device_batch_size", "strong": "global_batch_size"}
-"""The batch size that each scaling mode keeps constant along a curve."""
 MODES = ("weak", "strong")
 """Scaling modes in the order in which tables and figures show them."""
 

@@ -15,7 +15,7 @@ REPEATING = ("repeats_precision", "repeats_limit")
 """Keys of `repeats: auto`."""
 RULES = (*CHOOSING, "probe_steps", *REPEATING)
 """Keys that decide which runs are done. They change no run, and tables only through the runs."""
-FOR_TRAINING = ("epochs", "steps", "repeats", "trace", "published", "deviations", "protocols", "diagnose")
+FOR_TRAINING = ("epochs", "steps", "repeats", "trace", "published", "deviations", "protocols", "diagnose", "predict")
 """Keys that a probe does not share with the runs that train."""
 PROBE = "_probe"
 """Suffix of the name of a study of probes."""

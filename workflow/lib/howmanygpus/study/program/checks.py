@@ -39,6 +39,7 @@ STUDY_KEYS = (
     "stop_below_efficiency",
     "budget_device_h",
     "cases",
+    "predict",
     "worth_doubling",
     "deadline_h",
     "budget",
