@@ -57,9 +57,8 @@ def find(*arguments, **options):
         (SOCKETS, make_network(), 2, 1.25),
         (P2P, make_network(nvlink=True), 1, 300),
         (P2P, make_network(), 1, 31.5),
-        (SHM, make_network(), 1, 31.5),
     ],
-    ids=["two rails", "one rail", "RoCE", "Slingshot", "sockets", "NVLink", "PCIe", "shared memory"],
+    ids=["two rails", "one rail", "RoCE", "Slingshot", "sockets", "NVLink", "PCIe"],
 )
 def test_the_link_is_that_of_the_devices_in_use(used, network, num_nodes, gb_per_s):
     assert find_link(make_record(1.0, used, network, num_nodes)).gb_per_s == pytest.approx(gb_per_s)
@@ -74,6 +73,7 @@ def test_the_link_is_that_of_the_devices_in_use(used, network, num_nodes, gb_per
         (INFINIBAND, make_network([IB_PORTS[0] | {"gb_per_s": None}]), 2),
         ({"kind": "plugin", "name": "FasTrak", "via": "NET/FasTrak/0"}, make_network(), 2),
         (P2P, make_network(gpu={"nvlink_gb_per_s": None, "pcie_gb_per_s": None}), 1),
+        (SHM, make_network(peer=False), 1),
         (None, make_network(), 2),
         (SOCKETS, None, 2),
     ],

@@ -363,7 +363,6 @@ def test_a_peak_is_that_of_the_card_and_the_precision():
         ("NVIDIA A10", 125, 600),
         ("NVIDIA A30", 165, 933),
         ("NVIDIA RTX A6000", 154.8, 768),
-        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 480, 1597),
         ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 503.8, 1792),
         ("NVIDIA A100-SXM-64GB", 358.2, 1640),
         ("NVIDIA A100-SXM4-80GB", 312, 2039),

@@ -84,7 +84,10 @@ def find_transport(record: dict) -> dict[str, Any] | None:
 
 
 def find_link(record: dict) -> Link | None:
-    """Return the link that bounds an all-reduce, by the machine file or else by what its transport uses."""
+    """Return the link that bounds an all-reduce, by the machine file or else by what its transport uses.
+
+    What passes through the host's memory has none, because PCIe is not what bounds it.
+    """
     given, used, network = (record.get("link_gb_per_s") or {}), find_transport(record), record.get("network")
     if (stated := given.get(find_place(record))) is not None:
         return Link("stated", stated)
@@ -94,7 +97,7 @@ def find_link(record: dict) -> Link | None:
     gpus = network["gpus"]
     if kind in (P2P, NVLINK) and has_nvlink(network):
         return Link("nvlink", _find_lowest(gpus, "nvlink_gb_per_s"))
-    if kind in (P2P, SHM):
+    if kind == P2P:
         return Link("pcie", _find_lowest(gpus, "pcie_gb_per_s"))
     if kind in (IB, ROCE):
         ports = [port for port in find_rdma(network) if port["name"] in used["devices"]] if used["devices"] else []
@@ -120,12 +123,12 @@ def find_better(record: dict) -> Link | None:
     if not used or not network or not record["transport"]["library"].startswith("NCCL"):
         return None
     if record["num_nodes"] == 1:
-        pairs = network["pairs"]
         if used["kind"] not in (SHM, SOCKET):
             return None
         if has_nvlink(network):
             return Link("nvlink", _find_lowest(network["gpus"], "nvlink_gb_per_s"))
-        return Link("peer", _find_lowest(network["gpus"], "pcie_gb_per_s")) if _have_peers(pairs) else None
+        has_peers = bool(network["pairs"]) and all(pair["peer"] for pair in network["pairs"])
+        return Link("peer", _find_lowest(network["gpus"], "pcie_gb_per_s")) if has_peers else None
     if used["kind"] != SOCKET:
         return None
     for name, devices in (
@@ -136,10 +139,6 @@ def find_better(record: dict) -> Link | None:
         if devices:
             return Link(name, sum_rates(devices), tuple(each["name"] for each in devices))
     return None
-
-
-def _have_peers(pairs: list[dict]) -> bool:
-    return bool(pairs) and all(pair["peer"] for pair in pairs)
 
 
 def find_largest(record: dict) -> dict[str, Any] | None:

@@ -36,7 +36,8 @@ CARDS = (
     Card(r"A100-(SXM4|PCIE)-40GB", A100, 1555.0),
     Card(r"A100-SXM4-80GB", A100, 2039.0),
     Card(r"A100 80GB PCIe", A100, 1935.0),
-    # Turisini et al., Leonardo (JLSRF 8, A186, 2023): an A100 with 124 multiprocessors instead of 108
+    # Turisini et al., Leonardo (JLSRF 8, A186, 2023): an A100 with 124 multiprocessors instead of 108, whose rates are
+    # derived by their ratio
     Card(r"A100-SXM-64GB", rates(22.4, 179.1, 358.2), 1640.0),
     # A30 data sheet, 2022
     Card(r"A30", rates(10.3, 82.0, 165.0), 933.0),
@@ -71,10 +72,10 @@ CARDS = (
     Card(r"B300( SXM6.*)?", rates(75.0, 1125.0, 2250.0), 8000.0),
     # white paper on RTX Blackwell PRO, 2025
     Card(r"RTX PRO 6000 Blackwell Workstation Edition", rates(126.0, 251.9, 503.8), 1792.0),
-    # RTX PRO 6000 Server Edition data sheet, 2025; Tensor cores by the ratio of the Workstation Edition
-    Card(r"RTX PRO 6000 Blackwell Server Edition", rates(120.0, 240.0, 480.0), 1597.0),
-    # RTX PRO 6000 Max-Q data sheet, 2025; Tensor cores by the ratio of the Workstation Edition
-    Card(r"RTX PRO 6000 Blackwell Max-Q.*", rates(110.0, 220.0, 440.0), 1792.0),
+    # RTX PRO 6000 Server Edition data sheet, 2025, which has no dense rates of Tensor cores in these formats
+    Card(r"RTX PRO 6000 Blackwell Server Edition", {"fp32": 120.0}, 1597.0),
+    # RTX PRO 6000 Max-Q data sheet, 2025, the same
+    Card(r"RTX PRO 6000 Blackwell Max-Q.*", {"fp32": 110.0}, 1792.0),
 )
 MAKERS = re.compile(r"^(NVIDIA |Tesla )*")
 
