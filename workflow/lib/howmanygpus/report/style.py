@@ -221,7 +221,7 @@ def arrange(blocks: list[list[Panel]], max_columns: int = 4) -> tuple[int, list[
     """Return the number of columns, and panels row by row so that each block begins a row; None is a free place."""
     columns = min(max(map(len, blocks)), max_columns)
     if len(blocks) == 1:
-        return balance(columns), blocks[0]
+        return balance(columns), [*blocks[0]]
     if columns == 1:
         return max_columns, [block[0] for block in blocks]
     return columns, [panel for block in blocks for panel in (*block, *[None] * (-len(block) % columns))]
