@@ -23,7 +23,7 @@ MERGED = ["all", "merge_answers", "merge_tables", "write_all_runs", "write_table
 
 def analysis_of(*studies: str) -> list[str]:
     """Return all jobs downstream of the runs of some studies."""
-    rules = ("list_jobs", "make_tables", "answer_question", "draw_figures")
+    rules = ("list_jobs", "make_tables", "answer_question", "draw_figures", "draw_speedup")
     return [f"{rule} {name}" for name in studies for rule in rules] + MERGED
 
 
@@ -114,7 +114,7 @@ def test_changed_pins_rerun_the_runs_of_their_environment(copy, name):
 
 def test_editing_one_figure_draws_the_figures_again_and_makes_no_table(copy):
     copy.edit("workflow/lib/howmanygpus/report/figures/speedup.py", CONSTANT)
-    assert copy.planned() == sorted(["all", "draw_figures first", "draw_figures second"])
+    assert copy.planned() == sorted(["all", "draw_speedup first", "draw_speedup second"])
 
 
 def test_editing_the_loop_reruns_all_runs(copy):

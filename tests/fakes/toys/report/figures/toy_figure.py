@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 TITLE = "Toys"
-CATEGORY = "Scaling"
+CATEGORY = "More"
 TABLES = ("toy_table",)
 
 

@@ -38,7 +38,7 @@ def draw(placement: pd.DataFrame) -> Figure:
         panel.set_xlabel("nodes")
         ends = draw_lines(panel, rows, styles)
         mark_counts(panel, table["num_nodes"])
-        panel.set_ylim(0, 1.08 * rows["images_per_s_max"].max())
+        panel.set_ylim(0, 1.08 * table["images_per_s_max"].max())
         panel.set_ylabel(f"{find_unit(table)}/s over all devices")
         label_lines(panel, ends)
     return figure

@@ -21,6 +21,7 @@ from howmanygpus.report.thresholds import choose_easiest_threshold, choose_harde
 READS = ("runs", "time_to_accuracy", "gradient_noise")
 IS_MERGED = True
 SHOWN_IF_VARIED = "per_device_batch_size"
+CATEGORY = "Batch size"
 NO_LIMIT = ("open", "failed", "refused")
 """Limits of searches that gave no number."""
 SIZES = list_columns(BATCH)
