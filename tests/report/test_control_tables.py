@@ -177,3 +177,17 @@ def test_the_slowest_process_of_a_program_counts_where_none_waits(tmp_path):
     _, alone = tabulate_program(tmp_path / "alone", (3.0, 2.0, 1.0), (3.0, 2.1, 1.1))
     _, slowest = tabulate_program(tmp_path / "slowest", (3.0, 2.0, 1.0), (3.0, 2.1, 1.1), (5.0, 10.0))
     assert slowest["images_per_s"] == pytest.approx(alone["images_per_s"] * 5.0 / 10.0)
+
+
+def test_what_a_program_evaluates_in_a_control_run_is_no_quality(tmp_path):
+    tabulate_program(tmp_path, (3.0, 2.0, 1.0), (3.0, 2.1, 1.1))
+    plan = plan_of(make_spec(num_gpus=2), make_spec(num_gpus=2, variant="control_no_exchange"))
+    plan["protocols"] = {"run1": {"control": "no_exchange"}}
+    moment = {"event": "evaluation", "epoch": 1, "step": 10, "train_s": 2.0, "wall_s": 9.0, "metric": {"accuracy": 0.9}}
+    for number in (0, 1):
+        folder = tmp_path / "results" / "runs" / f"run{number}"
+        plan["runs"][f"run{number}"]["spec"] = json.loads((folder / "run.json").read_text())["spec"]
+        with (folder / "events.jsonl").open("a") as file:
+            file.write("\n" + json.dumps(moment))
+    runs, evaluations = collect(plan, tmp_path)
+    assert evaluations["variant"].tolist() == ["base"] and runs["quality_last"].notna().tolist() == [True, False]

@@ -23,14 +23,14 @@ COLUMNS = (*IDENTITY, "protocol", "epoch", "images_seen", "train_s", "wall_s", *
 
 
 def tabulate(plan: dict, datasets: pd.DataFrame, results: Path = Path()) -> pd.DataFrame:
-    """One row per evaluation of the runs that completed or diverged.
+    """One row per evaluation of the runs that completed or diverged, without control runs: only a program's have any.
 
     datasets: the table of that name; results: the folder that holds `results/`.
     """
     metric = plan["config"]["quality"]["metric"]
     known = datasets.set_index("input")[["quality_of_guess", "num_test"]].rename(columns={"num_test": "num_evaluated"})
     guesses = known.to_dict("index")
-    outcomes = [outcome for outcome in read_outcomes(plan, results) if outcome.was_trained]
+    outcomes = [outcome for outcome in read_outcomes(plan, results) if outcome.was_trained and not outcome.control]
     rows = [row for outcome in outcomes for row in evaluate(outcome, metric, guesses)]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"num_evaluated": "Int64"})
 
