@@ -22,7 +22,7 @@ FAULTS = {
 
 @pytest.fixture(scope="module")
 def decisions(tmp_path_factory, environment_record):
-    """Return the decision about each fault. What processes exchange needs two devices; rounded moments are everywhere."""
+    """Return the decision about each fault. One device shows rounded moments alone, and has no exchange."""
     project = Project(tmp_path_factory.mktemp("faults") / "project", fakes=())
     program = (ROOT / "examples" / "program" / "gpt_torch.py").read_text()
     for name in ("sentences.py", "report_progress.py"):
