@@ -138,6 +138,8 @@ def test_an_overlay_has_the_programs_of_the_site_that_start_processes(root, tmp_
     subprocess.run([sys.executable, "-m", "venv", *options, python.parents[1]], check=True)
     python.with_name("mpirun").write_text("#!/bin/sh\necho started\n")
     python.with_name("mpirun").chmod(0o755)
+    # The base Python may lack it.
+    make_wheel(tmp_path / "wheels", "numpy")
     for _ in range(2):
         overlay = Path(site.build_overlay(str(python), tmp_path / "wheels"))
         assert subprocess.run([overlay.with_name("mpirun")], capture_output=True, text=True).stdout == "started\n"
