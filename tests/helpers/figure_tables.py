@@ -150,7 +150,9 @@ def make_phases(runs: pd.DataFrame) -> pd.DataFrame:
     seconds = {"startup_s": 3.0, "first_step_s": 1.0, "warmup_s": 0.2, "input_wait_s": 0.5, "steps_s": 4.0}
     seconds |= {"evaluation_s": 1.0, "other_s": 0.3}
     workers = {"loader_s_per_image": 0.02, "loader_workers": 1, "cores_per_device": 1, "num_processes": 1}
-    return done.assign(**seconds, **workers, processes=None, processes_s=None, straggle_frac=None)[list(PHASES)]
+    return done.assign(**seconds, **workers, is_sharded=None, processes=None, processes_s=None, straggle_frac=None)[
+        list(PHASES)
+    ]
 
 
 def make_timelines(runs: pd.DataFrame) -> pd.DataFrame:

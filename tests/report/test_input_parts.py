@@ -82,7 +82,14 @@ def test_the_figure_goes_from_the_disk_to_the_device_and_then_end_to_end(table):
 
 def test_only_a_study_with_several_inputs_has_the_parts():
     for inputs, is_there in ((["arrays"], False), (["arrays", "png"], True)):
-        study = {"inputs": inputs, "per_device_batch_size": [8], "num_nodes": None, "trace": False, "variants": {}}
-        study |= {"protocols": {}, "diagnose": False}
+        study = {
+            "inputs": inputs,
+            "per_device_batch_size": [8],
+            "num_nodes": None,
+            "trace": False,
+            "predict": None,
+            "variants": {},
+        }
+        study |= {"protocols": {}, "diagnose": False, "num_gpus": [1]}
         assert ("input_parts" in list_tables(study)) == is_there
         assert ("input_parts" in list_figures(study)) == is_there
