@@ -38,8 +38,8 @@ from howmanygpus.study.plan import Plan
 from howmanygpus.study.published import list_files
 
 SIZE_BYTES = 2_000_000
-EMPTY_HERE = {"class_auc"}
-"""Tables without rows for images with one label each."""
+EMPTY_HERE = {"class_auc", "predictions"}
+"""Tables without rows for images with one label each, and for studies without `predict`."""
 
 
 @pytest.fixture(scope="module")

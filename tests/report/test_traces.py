@@ -21,7 +21,7 @@ from helpers.constructed_traces import (
 from helpers.specs import make_spec
 from helpers.stored_runs import plan_of, store_run
 from howmanygpus.config.schema import study_defaults
-from howmanygpus.report.figures import describe_figure, list_figures
+from howmanygpus.report.figures import list_figures
 from howmanygpus.report.figures import traces as figure_of_traces
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.style import RING, RING_NOTE
@@ -317,7 +317,7 @@ def test_only_studies_that_trace_have_its_tables_and_figure():
         study = study_defaults() | {"trace": is_on}
         assert ("traces" in list_tables(study)) == ("trace_strips" in list_tables(study)) == is_on
         assert ("traces" in list_figures(study)) == is_on
-    assert "traces" not in list_common() and not describe_figure("traces").is_common
+    assert "traces" not in list_common()
 
 
 def test_a_number_with_the_highest_bit_is_read(tmp_path):

@@ -18,6 +18,7 @@ CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 NAMES = {"studies": "s", "datasets": "d", "devices": "cpu"}
 """Names to give to entries of objects with names of the user; those of the other objects are of frameworks."""
 BESIDE = {
+    "predict": {"num_gpus": [64]},
     "random_resized_crop": {"size": [6, 6]},
     "datasets": {"d": {"source": "image_folder"}},
     "split": {"test": 0.2},
@@ -69,6 +70,8 @@ ZERO = {
     "powersgd_rank": False,
     "prefetch": True,
     "price_per_hour": True,
+    "within_node": False,
+    "between_nodes": False,
     "probe_steps": False,
     "random_crop_padding": True,
     "rendezvous_timeout_s": False,

@@ -168,7 +168,7 @@ STUDIES: list[tuple[dict, str]] = [
         "devices, num_gpus, num_nodes, per_device_batch_size, scaling, precision, repeats, "
         "repeats_precision, repeats_limit, seed, exclude, "
         "warmup_steps, quality, published, deviations, diagnose, time_limit_min, stop_below_efficiency, "
-        "budget_device_h, cases, worth_doubling, deadline_h, budget",
+        "budget_device_h, cases, predict, worth_doubling, deadline_h, budget",
     ),
     (
         {"frameworks": ["pytorch_ddp"]},
@@ -176,7 +176,7 @@ STUDIES: list[tuple[dict, str]] = [
         "program has program, devices, num_gpus, num_nodes, per_device_batch_size, scaling, precision, "
         "repeats, repeats_precision, repeats_limit, seed, exclude, warmup_steps, quality, published, "
         "deviations, diagnose, time_limit_min, stop_below_efficiency, budget_device_h, "
-        "cases, worth_doubling, deadline_h, budget",
+        "cases, predict, worth_doubling, deadline_h, budget",
     ),
     (
         {"precision": ["fp32", "bf16"]},

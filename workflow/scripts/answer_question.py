@@ -32,7 +32,7 @@ def main() -> None:
     request = read_request()
     given, made = request.input, request.output
     tables = {path.stem: read_table(path) for path in given.tables}
-    times, utilisation = tables.pop("time_to_accuracy"), tables.pop("utilisation")
+    times = tables.pop("time_to_accuracy")
     search = read_table(given.batch_search[0]) if given.batch_search else None
     decision = json.loads(given.decision.read_text()) if given.decision else None
     plan = json.loads(given.plan.read_text())

@@ -143,8 +143,8 @@ def find_better(record: dict) -> Link | None:
 
 def find_largest(record: dict) -> dict[str, Any] | None:
     """Return the largest array of a measurement, if it is large enough for its bandwidth to count."""
-    largest = max(record["sizes"], key=lambda size: size["size_mib"])
-    return largest if largest["size_mib"] >= LARGE_MIB else None
+    largest = max(record["sizes"], key=lambda size: size["size_mib"], default=None)
+    return largest if largest and largest["size_mib"] >= LARGE_MIB else None
 
 
 def judge(record: dict) -> dict[str, Any] | None:
