@@ -3,6 +3,7 @@
 import pytest
 
 from howmanygpus.report.files import read_table
+from howmanygpus.report.tables.helpers.rate_brackets import TOLERANCE
 from project import study
 
 STEP_S = 1.0
@@ -26,7 +27,9 @@ def test_two_nodes_are_predicted_from_one_and_the_preflight(project, environment
     table = read_table(project.folder / "results/tables/s/predictions.tsv")
     checked, beyond = table.sort_values("num_gpus").to_dict("records")
     assert (checked["num_gpus"], checked["num_nodes"], beyond["num_gpus"]) == (8, 2, 16)
-    assert checked["images_per_s_low"] <= checked["measured_images_per_s"] <= checked["images_per_s_high"]
+    # A measured median itself is known to TOLERANCE.
+    low, high = checked["images_per_s_low"] / (1 + TOLERANCE), checked["images_per_s_high"] * (1 + TOLERANCE)
+    assert low <= checked["measured_images_per_s"] <= high
     assert checked["measured_images_per_s"] == pytest.approx(8 * 8 / STEP_S, rel=0.15)
     assert beyond["checked_error_frac"] == checked["error_frac"]
     assert "8 devices" in project.read("results/tables/s/answer.txt")

@@ -165,7 +165,7 @@ def test_a_disturbed_winner_is_not_trusted_while_others_are():
 
 def test_nothing_is_recommended_if_all_runs_or_all_baselines_were_disturbed():
     decision, text = answer(repeat(around(100), disturbed=True), repeat(around(30), num_gpus=2, disturbed=False))
-    assert decision["recommended"] is None and "other work disturbed all runs on 1 device" in text
+    assert decision["recommended"] is None and "other work on the machine disturbed all runs on 1 device" in text
     assert all(one["speedup"] is None for one in decision["counts"])
     decision, _ = answer(repeat(around(100), disturbed=True))
     assert "disturbed every run" in decision["refusal"]
@@ -306,7 +306,7 @@ def test_a_baseline_without_a_result_is_refused_unless_a_deadline_decides(status
     groups = [repeat([1, 1], status=status), *[repeat(around(50 * 2 / n), num_gpus=n) for n in (2, 4)]]
     decision, _ = answer(*groups)
     words = status.replace("_", " ")
-    said = "nothing on 1 device, with which more are to be compared, completed in all its repeats"
+    said = "nothing on 1 device, the baseline of every comparison, completed in all its repeats"
     assert decision["refusal"] == f"{said} (2 {words})"
     assert answer(*groups, deadline_h=1)[0]["recommended"]
 
