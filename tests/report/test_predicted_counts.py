@@ -376,3 +376,20 @@ def test_limits_are_kept_by_the_whole_bracket_or_by_none(tmp_path, factor, kept)
     asked = ASKED | {"deadline_h": factor * row["wall_time_s_high"] / 3600, "budget": row["cost_low"] * 1.001}
     (one,) = describe(table, asked)
     assert one["counts"][0]["keeps"] == {"deadline": kept, "budget": "perhaps"}
+
+
+@pytest.mark.parametrize("is_sharded", [True, False])
+def test_all_reduces_of_fixed_sizes_tell_nothing_of_a_sharded_program(tmp_path, is_sharded):
+    """Such a program does a reduce-scatter and two all-gathers in place of an all-reduce."""
+
+    def measure(count, sizes, **more):
+        rows = [{"size_mib": size, "median_s": seconds} for size, seconds in sizes.items()]
+        return {"device": "cpu", "num_gpus": count, "num_nodes": 1, "sizes": rows, **more}
+
+    truth = Truth(noise=0.002, exchange_s=lambda run: 0.003)
+    gradients = [measure(count, {16.0: 0.003}, weights="w", is_sharded=is_sharded) for count in (2, 4)]
+    # Slow for small arrays, as latency is, which those of the gradients alone do not tell.
+    fixed = [measure(count, {1.0: 0.0029, 128.0: 0.0038}) for count in (2, 4)]
+    alone = tabulate(tmp_path / "alone", truth, GRID, places(16), gradients)
+    both = tabulate(tmp_path / "both", truth, GRID, places(16), [*gradients, *fixed])
+    assert alone.equals(both) == is_sharded

@@ -27,6 +27,7 @@ from howmanygpus.report.tables.helpers.controls import (
     is_independent,
     time_images,
 )
+from howmanygpus.report.tables.helpers.rate_brackets import BACKWARD_FRAC
 from howmanygpus.report.tables.scaling import is_baseline
 from howmanygpus.report.words import word
 
@@ -38,9 +39,6 @@ BOUNDS = (LINEAR, INPUT, EXCHANGE)
 RESERVE = 1.1
 """A loader that could give less than this many times the linear rate bounds it; so does an exchange that leaves less
 than the inverse of it."""
-BACKWARD_FRAC = 2 / 3
-"""Part of a step in which gradients are ready to be exchanged: the backward pass has twice the multiply-adds of the
-forward pass, one for the gradients of activations and one for those of weights."""
 MOST_DEVICES = 1024
 """Largest device count to which bounds are extrapolated."""
 COLUMNS = [

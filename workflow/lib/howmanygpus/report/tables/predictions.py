@@ -93,12 +93,14 @@ def collect_evidence(
     points = [read_point(row) for _, row in line.sort_values(["num_gpus", "num_nodes"]).iterrows()]
     alone = scaling[(scaling[CURVE] == line.iloc[0][CURVE]).all(axis=1) & (scaling["num_gpus"] == 1)]
     reduces: dict[Place, dict[float, float]] = {}
-    sizes = [record["sizes"][0]["size_mib"] * 2**20 for record in allreduces if "weights" in record and record["sizes"]]
-    for record in allreduces:
-        if record["device"] == device and record["sizes"]:
-            place = Place(record["num_gpus"], record["num_nodes"])
-            known = {size["size_mib"] * 2**20: size["median_s"] for size in record["sizes"]}
-            reduces[place] = reduces.get(place, {}) | known
+    own = [record for record in allreduces if record["device"] == device and record["sizes"]]
+    gradients = [record for record in own if "weights" in record]
+    sizes = [record["sizes"][0]["size_mib"] * 2**20 for record in gradients]
+    # A program that shards its parameters does other operations than the all-reduces of fixed sizes.
+    for record in gradients if any(record.get("is_sharded") for record in gradients) else own:
+        place = Place(record["num_gpus"], record["num_nodes"])
+        known = {size["size_mib"] * 2**20: size["median_s"] for size in record["sizes"]}
+        reduces[place] = reduces.get(place, {}) | known
     measured = [repeats.find(row) for _, row in line.iterrows()]
     loader = {
         Place(int(row["num_gpus"]), int(row["num_nodes"])).on_fullest: seconds

@@ -9,6 +9,7 @@ call repeats it.
 import hashlib
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,8 +59,26 @@ ONCE = 10**6
 """Epochs between two evaluations of a try, which has one at its end."""
 
 
+class Recorded(ABC):
+    """The record of a search. work_name: what distinguishes its work in file names."""
+
+    bound: int
+
+    @property
+    @abstractmethod
+    def work_name(self) -> str: ...
+
+    @property
+    def name(self) -> str:
+        return f"{self.work_name}_upto{self.bound}"
+
+    @property
+    def record(self) -> str:
+        return f"{FOLDER}/{self.name}.json"
+
+
 @dataclass(frozen=True)
-class Search:
+class Search(Recorded):
     """A search that a study needs.
 
     settings: settings that differ from their defaults, as study.runs.complete_spec takes them. image_shape: shape of
@@ -96,14 +115,6 @@ class Search:
         words = [self.framework, self.network_name, shape, self.precision, self.device]
         return f"{'_'.join(words)}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
-    @property
-    def name(self) -> str:
-        return f"{self.work_name}_upto{self.bound}"
-
-    @property
-    def record(self) -> str:
-        return f"{FOLDER}/{self.name}.json"
-
     def request(self) -> str:
         """Return as JSON what the script of the search needs."""
         more = self.settings.get("prefetch", study_defaults()["prefetch"])
@@ -117,7 +128,7 @@ CONTEXT = ("device_kind", "cores_per_device")
 
 
 @dataclass(frozen=True)
-class ProgramSearch:
+class ProgramSearch(Recorded):
     """A search with the command of a user's program.
 
     framework: the program's name. settings: as complete_program_spec takes them. bound: the largest size that is tried.
@@ -144,14 +155,6 @@ class ProgramSearch:
         text = json.dumps(self.work, sort_keys=True)
         words = [self.framework, self.variant, self.precision, self.device]
         return f"{'_'.join(words)}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-    @property
-    def name(self) -> str:
-        return f"{self.work_name}_upto{self.bound}"
-
-    @property
-    def record(self) -> str:
-        return f"{FOLDER}/{self.name}.json"
 
     def request(self) -> str:
         """Return as JSON what the script of the search needs."""

@@ -12,7 +12,7 @@ much the devices differ, and whether they wait for the slowest of all or share a
 that agree with all measured counts are kept. Their lowest and highest times are the bracket.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
@@ -340,8 +340,3 @@ def _compute_steps(
         steps.append(np.maximum(needed, read))
         last = [compute, exposed, waited, np.where(read > needed, read, 0)]
     return np.stack(np.broadcast_arrays(*steps)), list(np.broadcast_arrays(*last))
-
-
-def find_worst_miss(checks: Iterable[tuple[Point, Bracket]]) -> float:
-    """Return the largest factor by which a measured step was outside its bracket."""
-    return max((bracket.miss(point.step_s) for point, bracket in checks), default=1.0)
