@@ -37,7 +37,8 @@ class Cluster:
 
     spread: relative standard deviation of a device's time, which `shape` distributes. loader_s: of a worker for an
     image, which grows by loader_growth of it with each further device of a node. slow_down: of each device by each
-    other one of its node. narrow_from: number of nodes from which on the bandwidth between them is a third.
+    other one of its node. decline: bandwidth after each doubling of the devices over that before. narrow_from: number
+    of nodes from which on the bandwidth between them is a third.
     """
 
     random: np.random.Generator
@@ -53,6 +54,7 @@ class Cluster:
     loader_s: float = 0.0
     loader_growth: float = 0.0
     slow_down: float = 0.0
+    decline: float = 1.0
     devices_per_node: int = 64
     narrow_from: int = 1000
 
@@ -62,7 +64,7 @@ class Cluster:
         count = place.num_nodes if place.num_nodes > 1 else place.num_gpus
         hops = 2 * (count - 1) if self.is_ring else 2 * log2(count)
         bandwidth = self.between_nodes if place.num_nodes > 1 else self.bandwidth
-        bandwidth /= 3 if place.num_nodes >= self.narrow_from else 1
+        bandwidth *= self.decline ** log2(count) / (3 if place.num_nodes >= self.narrow_from else 1)
         return hops * self.latency_s + 2 * (place.num_gpus - 1) / place.num_gpus * size / bandwidth
 
     def place(self, count: int) -> Place:
@@ -118,6 +120,9 @@ def draw_cluster(kind: str, seed: int) -> Cluster:
         "linear": lambda: cluster,
         "latency": lambda: replace(cluster, latency_s=compute_s * random.uniform(0.002, 0.02)),
         "bandwidth between nodes": lambda: replace(cluster, devices_per_node=4),
+        "declining bandwidth": lambda: replace(
+            cluster, bandwidth=GRADIENTS / compute_s, decline=random.uniform(0.5, 0.7), latency_s=1e-6
+        ),
         "input": lambda: replace(
             cluster, loader_s=random.uniform(0.5, 1.1) * compute_s / 16, loader_growth=random.uniform(0, 0.15)
         ),
@@ -158,6 +163,7 @@ def hold(kind: str, **known) -> tuple[list[bool], list[float]]:
         ("linear", 1.4),
         ("latency", 2.6),
         ("bandwidth between nodes", 1.8),
+        ("declining bandwidth", 3.5),
         ("input", 2.0),
         ("stragglers", 1.7),
         ("shared node", 1.7),

@@ -227,7 +227,10 @@ def _count_hops(place: Place, is_ring: bool) -> float:
 
 
 def _find_decline(evidence: Evidence, order: list[Place], nearest: Place) -> float:
-    """Return the bandwidth after a doubling over that before, from the two largest places that are alike; at most 1."""
+    """Return the lowest bandwidth after a doubling over that before, from the two largest places that are alike.
+
+    It is at most 1, and lower than the ratio of the two measurements by what their errors make of it.
+    """
     before = [each for each in order if each.num_gpus < nearest.num_gpus]
     if not before:
         return UNSEEN_DECLINE
@@ -238,7 +241,8 @@ def _find_decline(evidence: Evidence, order: list[Place], nearest: Place) -> flo
         for each in (before[-1], nearest)
     ]
     doublings = log2(nearest.num_gpus / before[-1].num_gpus)
-    return float(min(1.0, max(0.3, (bandwidths[1] / bandwidths[0]) ** (1 / doublings))))
+    ratio = (1 - 3 * TOLERANCE) * bandwidths[1] / bandwidths[0]
+    return float(np.clip(ratio ** (1 / doublings), 0.3, 1.0))
 
 
 def _split_reduce(seconds: Mapping[float, float], size: float, is_all_latency: bool) -> tuple[float, float]:
