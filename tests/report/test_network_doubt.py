@@ -16,6 +16,12 @@ def explain(*places, num_nodes=1):
 ROWS = [{"framework": "pytorch_ddp", "num_gpus": count, "images_per_s": 100.0 * count**0.8} for count in (1, 2, 4)]
 
 
+WITHOUT_ONE = [
+    {"framework": "pytorch_ddp", "num_gpus": count, "images_per_s": 100.0 * count**0.95, "train_s": 2 / count**0.95}
+    for count in (2, 4, 8)
+]
+
+
 def test_the_network_of_the_recommended_place_is_a_doubt():
     table = explain((2, "two are slow."), (4, "four are slow."))
     facts = make_facts(*ROWS, explanations=table)
@@ -29,6 +35,13 @@ def test_a_network_that_was_not_found_slow_is_no_doubt():
     assert find_doubt(make_facts(*ROWS), "network") == ""
     elsewhere = explain((4, "four on two nodes are slow."), num_nodes=2)
     assert find_doubt(make_facts(*ROWS, explanations=elsewhere), "network") == ""
+
+
+def test_what_it_costs_is_that_of_the_recommended_framework():
+    table = explain((4, "four cost b 30 %."), (4, "four cost pytorch_ddp 20 %."))
+    table = table.assign(framework=["b", "pytorch_ddp"])
+    (only,) = make_facts(*WITHOUT_ONE[1:2], explanations=table)["decisions"][0]["networks"]
+    assert only["finding"] == "four cost pytorch_ddp 20 %."
 
 
 def measure(*places, num_nodes=1):
@@ -50,12 +63,6 @@ def test_the_facts_have_the_transport_of_each_place():
     (decision,) = facts["decisions"]
     found = {each["num_gpus"]: (each["transport"], each["finding"], each["lost_frac"]) for each in decision["networks"]}
     assert found == {2: ("TCP sockets", None, None), 4: ("TCP sockets", "four are slow, by 20 %.", 0.2)}
-
-
-WITHOUT_ONE = [
-    {"framework": "pytorch_ddp", "num_gpus": count, "images_per_s": 100.0 * count**0.95, "train_s": 2 / count**0.95}
-    for count in (2, 4, 8)
-]
 
 
 def test_the_network_of_the_baseline_is_named_once_beside_that_of_the_recommended_place():

@@ -329,8 +329,10 @@ def _list_networks(
     is_alone = bool(runs["independent"].eq(True).all())
     tables = [pd.DataFrame(columns=named)]
     if explanations is not None and not is_alone:
-        # A finding that is explained says what it costs.
+        # A finding that is explained says what it costs a framework.
         explained = explanations[explanations["network"].notna()]
+        is_other = explained["framework"].ne(chosen.names["framework"] if chosen else None)
+        explained = explained.assign(is_other=is_other).sort_values("is_other", kind="stable")
         tables += [explained.rename(columns={"network": "finding", "network_frac": "lost_frac"})[named]]
     if allreduce is not None and not is_alone:
         known = allreduce[allreduce["transport"].notna() | allreduce["finding"].notna()]
