@@ -62,14 +62,14 @@ def make_runs(*rows):
     return pd.DataFrame(runs, columns=list(RUNS)), pd.DataFrame(evaluations, columns=list(EVALUATIONS))
 
 
-def complete(runs, times, datasets=None, scaling=None, jobs=(), utilisation=None, **tables):
+def complete(runs, times, datasets=None, scaling=None, jobs=(), utilisation=None, allreduce=None, **tables):
     """Return the facts of a study as answer.json has them. Tables that are not given are empty."""
     batches = compute_batch_sizes(runs, times, pd.DataFrame(columns=list(NOISE)))
     given = {"batch_sizes": batches, "protocols": NO_PROTOCOLS, "explanations": pd.DataFrame(columns=EXPLANATIONS)}
     given |= {"jobs": pd.DataFrame(jobs, columns=list(JOBS))} | tables
     data = pd.DataFrame([DIGITS], columns=list(DATASETS)) if datasets is None else datasets
     scaling = compute_scaling(runs, {"weak": [8]}, {}) if scaling is None else scaling
-    facts = decide(runs, times, Question(), given["explanations"])
+    facts = decide(runs, times, Question(), given["explanations"], allreduce=allreduce)
     facts["details"] = describe(runs, scaling, data, **given)
     used = pd.DataFrame(columns=list(UTILISATION)) if utilisation is None else utilisation
     facts["details"]["uses"] = list_uses(facts["decisions"], runs, used)

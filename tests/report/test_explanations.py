@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from helpers.constructed_studies import NO_EXCHANGE, RESIDENT_INPUT, Grid, Truth, find_row, make_tables
+from helpers.constructed_studies import NO_EXCHANGE, RESIDENT_INPUT, Grid, Truth, find_row, make_tables, store
+from helpers.messages import says
 from howmanygpus.measure.host.samples import COLUMNS as SAMPLES
 from howmanygpus.report.answer.details import explain_wall_time, list_causes
 from howmanygpus.report.shares import BASE, END, LOSS, UNEXPLAINED, compute_shares
@@ -571,3 +572,28 @@ def test_without_control_runs_the_part_of_a_slow_link_is_not_known(tmp_path):
     truth = Truth(noise=0.005, exchange_s=lambda run: exchange_s)
     row = find_row(make_tables(tmp_path, truth, Grid(diagnoses=False), (record,)), 8)
     assert "2 of 10 GB/s" in row["network"] and "lost" not in row["network"] and pd.isna(row["network_frac"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_asked"),
+    [
+        ({"launcher": "mpirun"}, False),
+        ({"launcher": "horovodrun", "horovod_controller": "mpi"}, False),
+        ({"launcher": "horovodrun", "horovod_controller": "gloo"}, True),
+        ({"launcher": "mpirun", "device_kind": "cuda"}, True),
+        ({"launcher": "mpirun", "program": {}}, True),
+    ],
+    ids=["ChainerMN", "Horovod by MPI", "Horovod by gloo", "NCCL", "a program"],
+)
+def test_what_mpi_carries_is_not_said_to_be_carried_by_the_library_of_the_measurement(tmp_path, changes, is_asked):
+    """Gloo may be slow where MPI is not."""
+    exchange_s, record = make_allreduce(2.0)
+    truth, grid = Truth(noise=0.005, exchange_s=lambda run: exchange_s), Grid(counts=(1, 8), repeats=2)
+    plan, made = store(tmp_path, truth, grid), make_tables(tmp_path / "made", truth, grid)
+    for run in plan["runs"].values():
+        run["spec"] |= changes
+    names = ("runs", "scaling", "run_phases", "ceilings", "utilisation")
+    table = explanations.tabulate(plan, **{name: made[name] for name in names}, allreduces=[record])
+    row = find_row({"explanations": table}, 8)
+    assert pd.notna(row["network"]) == is_asked and says(row["transport"], "gloo" if is_asked else "MPI")
+    assert is_asked or pd.isna(row["network_frac"])

@@ -1,5 +1,6 @@
 """Devices that are slower than their siblings are named, and runs on them flagged, in tables and the answer."""
 
+import pandas as pd
 import pytest
 
 from helpers.answers import find_doubt, make_facts
@@ -10,7 +11,7 @@ from helpers.stored_runs import collect, plan_of, store_run
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.rows import merge_tables
 from howmanygpus.report.tables import health
-from howmanygpus.report.tables.helpers.device_health import compare_devices, list_devices
+from howmanygpus.report.tables.helpers.device_health import compare_devices, judge_run, list_devices
 
 DAY = "2026-11-27"
 
@@ -220,3 +221,87 @@ def test_a_known_card_has_its_rates_as_shares_of_its_peaks(tmp_path):
     store_run(tmp_path, "run0", spec, reference_kernel={"nodes": [node]})
     row = health.tabulate(plan_of(spec), tmp_path).iloc[0]
     assert (row["product_peak_frac"], row["copy_peak_frac"]) == (pytest.approx(0.7), pytest.approx(0.9))
+
+
+def make_rates(model, product_tflop_per_s, copy_frac, memory_gb_per_s):
+    """Return the rates of a node with two equal cards, which copy at a share of the peak of their memory."""
+    copy = copy_frac * memory_gb_per_s * 1e9 / 2**30
+    return make_node("n1", *[product_tflop_per_s] * 2, copies=[copy] * 2, model=model)
+
+
+@pytest.mark.parametrize(
+    ("model", "product", "memory_gb_per_s"),
+    [
+        ("NVIDIA A100-SXM4-80GB", 267.9, 2039.0),
+        ("NVIDIA A100 80GB PCIe", 256.4, 1935.0),
+        ("NVIDIA H100 80GB HBM3", 792.1, 3350.0),
+        ("NVIDIA GH200 480GB", 821.0, 4000.0),
+        ("NVIDIA B200", 1745.0, 7700.0),
+        ("Tesla T4", 24.0, 320.0),
+    ],
+)
+def test_cards_at_published_rates_are_in_order(model, product, memory_gb_per_s):
+    assert find_named(make_rates(model, product, 0.9, memory_gb_per_s)) == {}
+
+
+@pytest.mark.parametrize(
+    ("product", "copy_frac", "words"),
+    [
+        (150.0, 0.9, ("matrix product", "48 %", "peak", "150 TFLOP/s")),
+        (268.0, 0.45, ("copy of memory", "45 %", "peak")),
+    ],
+    ids=["product", "copy"],
+)
+def test_equal_cards_that_are_all_far_below_their_peak_are_named(product, copy_frac, words):
+    named = find_named(make_rates("NVIDIA A100-SXM4-80GB", product, copy_frac, 2039.0))
+    assert len(named) == 2
+    assert all(says(text, *words, DAY, "nvidia-smi") for text in named.values())
+
+
+def test_a_card_below_its_neighbours_and_its_peak_is_named_once():
+    node = make_node("n1", 268.0, 120.0, 268.0, model="NVIDIA A100-SXM4-80GB", copies=[1700.0] * 3)
+    (text,) = find_named(node).values()
+    assert says(text, "45 %", "of its node") and "peak" not in text
+
+
+@pytest.mark.parametrize(
+    "model", ["NVIDIA A100-SXM4-80GB MIG 1g.10gb", "NVIDIA X900", None], ids=["a part", "unknown", "no name"]
+)
+def test_an_unknown_peak_is_no_finding(model):
+    assert find_named(make_rates(model, 1.0, 0.01, 2000.0)) == {}
+
+
+def test_a_card_without_a_published_half_rate_is_judged_by_its_memory(tmp_path):
+    node = make_rates("NVIDIA RTX PRO 6000 Blackwell Server Edition", 1.0, 0.9, 1597.0)
+    spec = make_spec()
+    store_run(tmp_path, "run0", spec, reference_kernel={"nodes": [node]})
+    row = health.tabulate(plan_of(spec), tmp_path).iloc[0]
+    assert pd.isna(row["product_peak_frac"]) and row["copy_peak_frac"] == pytest.approx(0.9)
+
+
+def place(hostname, *cores):
+    topology = {"cores": [{"cores": list(own), "numa_nodes": []} for own in cores], "gpus": [], "links": []}
+    return {"hostname": hostname, "gpu_uuids": [], "topology": topology}
+
+
+@pytest.mark.parametrize(
+    ("processes", "words"),
+    [
+        ([place("n1", [0, 1], [2, 3]), place("n2", [0, 1, 2, 3])], None),
+        ([place("n1", [0, 1]), place("n1", [2, 3]), place("n2", range(8)), place("n2", range(8))], None),
+        ([place("n1", range(4)), place("n2", [0]), place("n2", [0])], ("n2", "1 core of the 4", "--cpu-bind")),
+        ([place("n1", [0, 1, 2]), place("n2", range(4))], ("n1", "3 cores of the 4")),
+        ([{"hostname": "n1"}, {"hostname": "n2"}], None),
+    ],
+    ids=["bound", "shared", "all on one core", "too few", "not recorded"],
+)
+def test_a_node_whose_processes_have_fewer_cores_than_given_is_named(processes, words):
+    record = make_run(make_spec(num_gpus=4, num_nodes=2, cores_per_device=2), processes=processes)
+    texts = list(map(str, judge_run(record, [])))
+    assert (not texts and words is None) or says(*texts, *words)
+
+
+def test_one_machine_whose_processes_have_fewer_cores_than_given_is_named():
+    topology = place("n1", [0])["topology"]
+    (finding,) = judge_run(make_run(make_spec(num_gpus=2, cores_per_device=1), topology=topology), [])
+    assert says(str(finding), "1 core of the 2", "bind_cores")

@@ -21,8 +21,8 @@ SLINGSHOT = {"kind": "ofi", "via": "NET/AWS Libfabric/0", "name": "AWS Libfabric
 P2P, SHM = {"kind": "p2p", "via": "P2P/CUMEM"}, {"kind": "shm", "via": "SHM/direct/direct"}
 
 
-def make_network(ports=(), interfaces=(ETH0,), slingshot=(), nvlink=False, peer=True, gpu=GPU):
-    pairs = [{"gpus": ["GPU-1", "GPU-2"], "nvlink": nvlink, "peer": peer}]
+def make_network(ports=(), interfaces=(ETH0,), slingshot=(), nvlink=False, peer=True, gpu=GPU, switch=False):
+    pairs = [{"gpus": ["GPU-1", "GPU-2"], "nvlink": nvlink, "peer": peer, "switch": switch}]
     return {"ports": list(ports), "interfaces": list(interfaces), "slingshot": list(slingshot)} | {
         "gpus": [gpu, gpu],
         "pairs": pairs,
@@ -142,6 +142,19 @@ def test_what_has_nothing_better_is_no_fallback(used, network, num_nodes, bus):
 def test_a_variable_that_forbids_the_better_device_is_the_remedy(name, value, used, network, num_nodes):
     _, text = find(1.0, used, network, num_nodes, settings={name: value}, why="NET/IB : No device found.")
     assert says(text, f"Unset {name} (it is {value})") and "No device" not in text
+
+
+@pytest.mark.parametrize(("switch", "bus"), [(True, 5.0), (True, 16.0), (False, 5.0), (None, 5.0)])
+def test_two_gpus_that_go_through_one_pcie_switch_to_the_host_are_named(switch, bus):
+    texts = describe_findings(make_record(bus, SHM, make_network(peer=False, switch=switch), num_nodes=1))
+    if not switch or bus > 31.5 / 2:
+        assert texts == []
+    else:
+        assert says(*texts, "5 of 31.5 GB/s", "switch", "GPU-1, GPU-2", "CUDA_VISIBLE_DEVICES")
+
+
+def test_gpus_behind_one_switch_that_reach_each_other_are_in_order():
+    assert judge(make_record(20.0, P2P, make_network(switch=True), num_nodes=1)) is None
 
 
 def test_gloo_has_no_better_transport_than_sockets():

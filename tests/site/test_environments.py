@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from helpers.messages import says
-from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.registry import FRAMEWORKS, NO_WHEELS
 from howmanygpus.site.environments import build, existing, find
 from howmanygpus.site.environments.cache import check_cache
 from howmanygpus.site.environments.pins import NEWEST_PYTHONS, is_lock, list_pin_files, read_requirements
@@ -47,10 +47,15 @@ def test_every_environment_is_pinned_exactly_and_can_run_the_measured_side(name,
                 assert EXACT.fullmatch(line), f"{path}: {line}"
 
 
+PROCESSORS = [("x86_64", name) for name in [*NAMES, "workflow"]]
+PROCESSORS += [("aarch64", name) for name in [*NAMES, "workflow"] if name not in NO_WHEELS["aarch64"]]
+
+
 @pytest.mark.parametrize("python", PYTHONS)
-@pytest.mark.parametrize("name", [*NAMES, "workflow"])
-def test_the_lock_of_an_environment_has_its_pins_and_hashes_of_all_that_they_need(name, python, monkeypatch):
+@pytest.mark.parametrize(("processor", "name"), PROCESSORS)
+def test_the_lock_of_an_environment_has_its_pins_and_hashes_of_all_that_they_need(processor, name, python, monkeypatch):
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("platform.machine", lambda: processor)
     *pins, lock = [*MORE.get(name, []), *list_pin_files(name)]
     assert is_lock(lock), "make locks"
     locked = [line.split(" --hash=") for line in read_requirements(lock)]

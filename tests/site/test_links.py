@@ -158,6 +158,15 @@ def test_a_driver_without_these_fields_leaves_the_links_unknown(install, monkeyp
     assert (pair["nvlink"], pair["peer"]) == (None, None) and not has_nvlink({"pairs": [pair]})
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_shared"),
+    [(pynvml.NVML_TOPOLOGY_SINGLE, True), (pynvml.NVML_TOPOLOGY_HOSTBRIDGE, False), (refuse, None)],
+)
+def test_a_pair_says_whether_it_shares_a_pcie_switch(install, answer, is_shared):
+    (pair,) = read_pairs(install("GPU-1", "GPU-2", nvmlDeviceGetTopologyCommonAncestor=answer))
+    assert pair["switch"] is is_shared
+
+
 def test_nvlink_counts_if_it_connects_all_gpus(install):
     assert has_nvlink({"pairs": read_pairs(install("GPU-1", "GPU-2", "GPU-3"))})
     assert not has_nvlink({"pairs": read_pairs(install("GPU-1", "GPU-2", peers=False))})

@@ -12,6 +12,7 @@ from helpers.first_page import describe
 from helpers.messages import list_texts, says
 from howmanygpus.config.errors import ConfigError
 from howmanygpus.invocation.rules.cluster import ClusterRules
+from howmanygpus.invocation.rules.parity import ParityRules
 from howmanygpus.invocation.rules.products import ProductRules
 from howmanygpus.invocation.rules.training import TrainingRules
 from howmanygpus.registry import FRAMEWORKS
@@ -150,6 +151,27 @@ def test_runs_wait_for_the_all_reduce_if_a_slow_network_is_refused():
         assert TrainingRules(plan).probe(SimpleNamespace(run=alone)) == []
         older = TrainingRules(plan, lambda record: ["results/environments/pytorch.json"])
         assert older.probe(SimpleNamespace(run=run)) == [], "a run that was made before is not repeated"
+
+
+def test_the_gate_waits_for_the_all_reduces_of_the_runs_that_it_checks_if_a_slow_network_is_refused():
+    """Within a node and over nodes are groups of their own, so that a slow link between nodes stops no other run."""
+    changes = {"num_gpus": [1, 2, 4, 8], "num_nodes": [1, 2], "parity": "required"}
+    waited = {"": ["a100_gpus2", "a100_gpus4"], "_over-nodes": ["a100_gpus2_nodes2", "a100_gpus4_nodes2", "a100_gpus8"]}
+    for judge, expected in (("report", {"": [], "_over-nodes": []}), ("refuse", waited)):
+        plan = make_plan(replace(CLUSTER, slurm=SLURM | {"judge_network": judge}), **changes)
+        rules = ParityRules(plan)
+        older = ParityRules(plan, lambda record: ["results/probe/a100.json"])
+        for name in plan.parity_groups:
+            wildcards, kind = SimpleNamespace(group=name), "_over-nodes" if "over-nodes" in name else ""
+            assert sorted(rules.allreduces(wildcards)) == [f"results/probe/{each}.json" for each in expected[kind]]
+            assert older.allreduces(wildcards) == [], "a group that was observed before is not observed again"
+        assert len(plan.parity_groups) == 2
+
+
+def test_the_gate_of_one_device_waits_for_no_network():
+    machine = replace(CLUSTER, slurm=SLURM | {"judge_network": "refuse"})
+    plan = make_plan(machine, num_gpus=[1], parity="required")
+    assert [ParityRules(plan).allreduces(SimpleNamespace(group=name)) for name in plan.parity_groups] == [[]]
 
 
 def test_a_best_tier_of_one_device_is_neither_run_nor_checked_on_several():

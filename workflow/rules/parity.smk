@@ -107,6 +107,7 @@ rule observe_parity:
         references=parity.references,
         environment=ancient(parity.environment),
         probe=ancient(parity.probe),
+        allreduces=ancient(parity.allreduces),
     output:
         record="results/parity/observed/{group}.json",
     log:

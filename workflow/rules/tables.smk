@@ -131,6 +131,7 @@ rule answer_question:
         decision=products.decision,
         batch_search=products.batch_search,
         predictions=products.predictions,
+        allreduce=products.allreduce_table,
     output:
         answer=report(
             "results/tables/{study}/answer.txt",

@@ -37,8 +37,8 @@ def main() -> None:
     decision = json.loads(given.decision.read_text()) if given.decision else None
     plan = json.loads(given.plan.read_text())
     losses, utilisation = tables.pop("losses"), tables.pop("utilisation")
-    question = Question.of(plan["config"])
-    facts = decide(tables["runs"], times, question, tables["explanations"], losses, utilisation)
+    question, allreduce = Question.of(plan["config"]), read_table(given.allreduce[0]) if given.allreduce else None
+    facts = decide(tables["runs"], times, question, tables["explanations"], losses, utilisation, allreduce)
     write_json_atomic(made.result, make_result(tables["runs"], facts, plan))
     predicted = read_table(given.predictions[0]) if given.predictions else None
     beyond = describe_predicted(predicted, facts["decisions"], facts["asked"]) if predicted is not None else None

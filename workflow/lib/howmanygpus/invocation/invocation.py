@@ -162,7 +162,11 @@ class Invocation:
         if limit := limit_measurements(self.machine):
             workflow.register_resource("measurement", limit)
         place, is_job = self.place, self._is_job
-        self.training = TrainingRules(plan, lambda path: workflow.persistence.input(IOFile(str(place / path))))
+
+        def find_inputs(path: str) -> list[str] | None:
+            return workflow.persistence.input(IOFile(str(place / path)))
+
+        self.training = TrainingRules(plan, find_inputs)
         self.data = DataRules(
             plan,
             lambda path: None if is_job else workflow.persistence.params(IOFile(str(place / path))),
@@ -170,7 +174,7 @@ class Invocation:
         )
         self.cluster = ClusterRules(plan)
         self.environments = EnvironmentRules(plan)
-        self.parity, self.own_models = ParityRules(plan), OwnModelRules(plan)
+        self.parity, self.own_models = ParityRules(plan, find_inputs), OwnModelRules(plan)
         self.weights, self.largest = WeightRules(plan), LargestRules(plan)
         self.products = ProductRules(plan, lambda: available.builds_from_existing(workflow))
 

@@ -86,7 +86,8 @@ def find_transport(record: dict) -> dict[str, Any] | None:
 def find_link(record: dict) -> Link | None:
     """Return the link that bounds an all-reduce, by the machine file or else by what its transport uses.
 
-    What passes through the host's memory has none, because PCIe is not what bounds it.
+    What passes through the host's memory has none, because PCIe is not what bounds it, unless GPUs share a switch and
+    so its lanes to the host.
     """
     given, used, network = (record.get("link_gb_per_s") or {}), find_transport(record), record.get("network")
     if (stated := given.get(find_place(record))) is not None:
@@ -99,6 +100,8 @@ def find_link(record: dict) -> Link | None:
         return Link("nvlink", _find_lowest(gpus, "nvlink_gb_per_s"))
     if kind == P2P:
         return Link("pcie", _find_lowest(gpus, "pcie_gb_per_s"))
+    if kind == SHM and (pair := next((each for each in network["pairs"] if each.get("switch")), None)):
+        return Link("switch", _find_lowest(gpus, "pcie_gb_per_s"), tuple(pair["gpus"]))
     if kind in (IB, ROCE):
         ports = [port for port in find_rdma(network) if port["name"] in used["devices"]] if used["devices"] else []
         return Link(kind, sum_rates(ports), tuple(port["name"] for port in ports))

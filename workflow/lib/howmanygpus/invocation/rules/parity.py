@@ -2,8 +2,10 @@
 
 import json
 import re
+from collections.abc import Callable
 
 from howmanygpus.invocation.rules.functions import RuleFunctions
+from howmanygpus.invocation.rules.products import list_judged_allreduces
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.concurrency import MEASURED_RUN
 from howmanygpus.site.machine import Machine
@@ -11,6 +13,7 @@ from howmanygpus.site.requests import JobSize, placement
 from howmanygpus.study.gate_cells import ParityCell, ParityGroup, list_gated_defaults
 from howmanygpus.study.invalidation.code import hash_parity
 from howmanygpus.study.invalidation.pins import environment_record
+from howmanygpus.study.plan import Plan
 
 LIMIT_MIN = 30
 """Time limit in minutes for the observation of a group. The model resnet44 takes a few minutes on all layouts."""
@@ -30,6 +33,11 @@ def name_task(wildcards) -> str:
 
 class ParityRules(RuleFunctions):
     """The wildcards are `group` (name of a group's observations), `task` and `checked` (a verdict's path)."""
+
+    def __init__(self, plan: Plan, find_inputs: Callable[[str], list[str] | None] = lambda path: None):
+        """find_inputs: returns the inputs of a file as Snakemake has recorded them, or None."""
+        super().__init__(plan)
+        self._find_inputs = find_inputs
 
     def _group(self, wildcards) -> ParityGroup:
         return self._plan.parity_groups[wildcards.group]
@@ -62,6 +70,18 @@ class ParityRules(RuleFunctions):
     def probe(self, wildcards) -> str | list:
         """Return the record of the probe of the group's devices, or nothing if the machine is not a cluster."""
         return self._probe(self._group(wildcards).first.device)
+
+    def allreduces(self, wildcards) -> list[str]:
+        """Return the all-reduce measurements that runs of the group's cells wait for; see list_judged_allreduces.
+
+        What is observed for them costs devices too. A group that was observed without them is not observed again.
+        """
+        plan, verdicts = self._plan, {cell.verdict for cell in self._group(wildcards).cells}
+        runs = [plan.runs[path] for path, verdict in plan.verdicts.items() if verdict in verdicts]
+        asked = filter(plan.is_asked_for, runs)
+        needed = [path for run in asked for path in list_judged_allreduces(self._machine, plan.studies[run.study], run)]
+        inputs = self._find_inputs(f"results/parity/observed/{wildcards.group}.json") if needed else None
+        return [path for path in dict.fromkeys(needed) if inputs is None or path in inputs]
 
     def probe_of_unchecked(self, wildcards) -> str | list:
         return self._probe(self._plan.parity_cells[f"results/parity/{wildcards.unchecked}.json"].device)

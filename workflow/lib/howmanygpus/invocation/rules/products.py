@@ -12,6 +12,7 @@ from howmanygpus.paths import ATTEMPTS, RUNS, SCRIPTS
 from howmanygpus.report.figures import list_figures
 from howmanygpus.report.files import find_record
 from howmanygpus.report.tables import describe_table, list_merged, list_tables
+from howmanygpus.site.machine import Machine
 from howmanygpus.study.invalidation.recorded import AliasedParameter
 from howmanygpus.study.plan import Plan
 from howmanygpus.study.published import list_files, list_published_columns
@@ -75,6 +76,11 @@ class ProductRules(RuleFunctions):
         """Return the table of a study's searches, if it has any."""
         has_any = self._plan.studies[wildcards.study].largest
         return [f"results/tables/{wildcards.study}/batch_search.tsv"] if has_any else []
+
+    def allreduce_table(self, wildcards) -> list[str]:
+        """Return the table of a study's all-reduces, if they are measured."""
+        is_measured = self._measures_allreduce(wildcards.study)
+        return [f"results/tables/{wildcards.study}/allreduce.tsv"] if is_measured else []
 
     def predictions(self, wildcards) -> list[str]:
         """Return the table of a study's predictions, if it asks for any."""
@@ -303,6 +309,12 @@ def list_allreduces(config: dict, runs: Iterable[Run], more: Collection[tuple[st
     layouts = sorted({(run.device, run.num_gpus, run.num_nodes or 0) for run in several} | {*more})
     names = [f"{device}_gpus{count}{f'_nodes{nodes}' if nodes else ''}" for device, count, nodes in layouts]
     return [f"results/probe/{name}.json" for name in names]
+
+
+def list_judged_allreduces(machine: Machine, study: Study, run: Run) -> list[str]:
+    """Return the all-reduce measurement that refuses a run if its network is slow, with `judge_network: refuse`."""
+    is_judged = machine.is_cluster and machine.slurm.get("judge_network") == "refuse"
+    return list_allreduces(study.config, [run]) if is_judged else []
 
 
 def list_gradient_allreduces(study: Study, runs: Iterable[Run]) -> list[str]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 from howmanygpus.invocation.rules.functions import RuleFunctions
-from howmanygpus.invocation.rules.products import list_allreduces
+from howmanygpus.invocation.rules.products import list_judged_allreduces
 from howmanygpus.measure.spec import INDEPENDENT
 from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.site.requests import JobSize, job_resources, placement
@@ -123,9 +123,9 @@ class TrainingRules(RuleFunctions):
         run = self.run(wildcards)
         if not self._machine.is_cluster:
             return []
-        study, slurm = self._plan.studies[run.study], self._machine.slurm
+        study = self._plan.studies[run.study]
         needed = [f"results/probe/{run.device}.json"] if study.is_program else []
-        needed += list_allreduces(study.config, [run]) if slurm.get("judge_network") == "refuse" else []
+        needed += list_judged_allreduces(self._machine, study, run)
         inputs = self._find_inputs(f"results/runs/{run.path}/run.json") if needed else None
         return [path for path in needed if inputs is None or path in inputs]
 

@@ -52,8 +52,8 @@ class Case:
     recommended one. unproven: what failed the parity gate and was trained. guess: the quality of a guess; nan if it is
     not known. last: the one beyond which more may be asked for, which is the recommended one or, if a deadline is
     missed, the fastest. margin: of the quality. worth_doubling: gain that a doubling must bring; None if a deadline
-    decides. deadline_h, budget: None without. models_of_one_price: of devices, if there are several. networks: what is
-    wrong with the network, for each number of devices and nodes, the recommended one first.
+    decides. deadline_h, budget: None without. models_of_one_price: of devices, if there are several. networks: those
+    with a finding, for each number of devices and nodes, the recommended one first, then the baseline's.
     """
 
     runs: pd.DataFrame
@@ -72,7 +72,7 @@ class Case:
     budget: float | None
     last: Candidate | None
     models_of_one_price: list[str]
-    networks: list[str]
+    networks: list[Facts]
 
     @property
     def named(self) -> list[Candidate]:
@@ -389,7 +389,9 @@ def _doubt_hosts(case: Case) -> Doubts:
     """Devices, hosts or links that were not in order, outliers and a drift."""
     runs = case.runs
     if case.networks:
-        yield "network", {"finding": case.networks[0], "num_more": len(case.networks) - 1}
+        said = [each for each in case.networks if each["is_own"] or each["is_baseline"]] or case.networks[:1]
+        findings = [{key: each[key] for key in ("finding", "is_baseline")} for each in said]
+        yield "network", {"findings": findings, "num_more": len(case.networks) - len(said)}
     unhealthy = runs[runs["health"].notna()]
     if len(unhealthy):
         facts = {"num_runs": len(unhealthy), "finding": unhealthy["health"].value_counts().index[0]}

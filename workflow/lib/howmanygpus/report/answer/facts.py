@@ -76,11 +76,12 @@ def decide(
     explanations: pd.DataFrame | None = None,
     losses: pd.DataFrame | None = None,
     utilisation: pd.DataFrame | None = None,
+    allreduce: pd.DataFrame | None = None,
 ) -> Facts:
     """Return the facts of the decision of a study.
 
-    planned: the table of all its runs; times: the table time_to_accuracy; explanations, losses, utilisation: the tables
-    of these names, if they were made.
+    planned: the table of all its runs; times: the table time_to_accuracy; explanations, losses, utilisation, allreduce:
+    the tables of these names, if they were made.
     """
     memory = None if utilisation is None else utilisation[[*IDENTITY, "memory_gib_highest"]]
     planned = planned.assign(memory_gib_highest=np.nan) if memory is None else planned.merge(memory, "left", IDENTITY)
@@ -102,6 +103,7 @@ def decide(
             _list_models_of_one_price(part, runs),
             is_priced,
             losses,
+            allreduce,
         )
         | {"of": ", ".join(names)}
         for names, part in _split(runs, question.works)
@@ -225,11 +227,12 @@ def _decide_part(
     models: list[str],
     is_priced: bool,
     losses: pd.DataFrame | None,
+    allreduce: pd.DataFrame | None,
 ) -> Facts:
     """Return the decision about runs that are decided by themselves.
 
-    models: of devices that have one price; is_priced: whether some run of the study has a price; losses: the table of
-    that name.
+    models: of devices that have one price; is_priced: whether some run of the study has a price; losses, allreduce: the
+    tables of these names.
     """
     counted = choose_inputs(runs)
     stock = counted[~counted["variant"].isin(question.best_variants)]
@@ -264,7 +267,7 @@ def _decide_part(
     if refusal is not None and question.deadline_h is not None and clock == WALL:
         last = min(trusted, key=lambda each: each.time, default=None)
     guesses = runs["quality_of_guess"].dropna().astype(float)
-    networks = _list_networks(runs, chosen, explanations)
+    networks = _list_networks(runs, chosen, next(iter(by_count.values()), None), explanations, allreduce)
     case = Case(
         runs=runs,
         times=times,
@@ -282,7 +285,7 @@ def _decide_part(
         budget=question.budget,
         last=last,
         models_of_one_price=models if len(models) > 1 else [],
-        networks=[each["finding"] for each in networks if each["finding"]],
+        networks=[each for each in networks if each["finding"]],
     )
     return {
         "goal": {
@@ -309,22 +312,40 @@ def _decide_part(
     }
 
 
-def _list_networks(runs: pd.DataFrame, chosen: Candidate | None, explanations: pd.DataFrame | None) -> list[Facts]:
+def _list_networks(
+    runs: pd.DataFrame,
+    chosen: Candidate | None,
+    first: Candidate | None,
+    explanations: pd.DataFrame | None,
+    allreduce: pd.DataFrame | None,
+) -> list[Facts]:
     """Return what carries the gradients at each number of devices and nodes, what is wrong with it and what that costs.
 
-    The place of the recommended configuration is the first, then the largest. explanations: the table of that name.
+    The place of the recommended configuration is the first, then that of the baseline, then the largest. first: the
+    configuration over which gains are. explanations, allreduce: the tables of these names.
     """
-    if explanations is None:
-        return []
     place = ["device", "num_gpus", "num_nodes"]
-    known = explanations[explanations["transport"].notna() | explanations["network"].notna()]
-    found = known.merge(runs[place].drop_duplicates())
-    own = found["num_gpus"].eq(chosen.num_gpus) & found["num_nodes"].eq(chosen.names["num_nodes"]) if chosen else False
-    ordered = found.assign(is_own=own).sort_values(["is_own", "num_gpus"], ascending=False, kind="stable")
-    rows = ordered.drop_duplicates(place).astype(object)
-    named = {"transport": "transport", "network": "finding", "network_frac": "lost_frac"}
-    wanted = rows.where(rows.notna(), None).rename(columns=named)[[*place, *named.values()]]
-    return wanted.to_dict("records")
+    named = [*place, "transport", "finding", "lost_frac"]
+    is_alone = bool(runs["independent"].eq(True).all())
+    tables = [pd.DataFrame(columns=named)]
+    if explanations is not None and not is_alone:
+        # A finding that is explained says what it costs a framework.
+        explained = explanations[explanations["network"].notna()]
+        is_other = explained["framework"].ne(chosen.names["framework"] if chosen else None)
+        explained = explained.assign(is_other=is_other).sort_values("is_other", kind="stable")
+        tables += [explained.rename(columns={"network": "finding", "network_frac": "lost_frac"})[named]]
+    if allreduce is not None and not is_alone:
+        known = allreduce[allreduce["transport"].notna() | allreduce["finding"].notna()]
+        tables += [known.sort_values("finding", kind="stable").assign(lost_frac=None)[named]]
+    rows = pd.concat([each.astype(object) for each in tables]).drop_duplicates(place)
+    found = rows.merge(runs[place].drop_duplicates().astype(object))
+    networks: list[Facts] = found.where(found.notna(), None).to_dict("records")
+    own, base = (each and (each.num_gpus, each.names["num_nodes"]) for each in (chosen, first))
+
+    for each in networks:
+        where = each["num_gpus"], each["num_nodes"]
+        each |= {"is_own": where == own, "is_baseline": where == base != own}
+    return sorted(networks, key=lambda each: (not each["is_own"], not each["is_baseline"], -each["num_gpus"]))
 
 
 def _name_series(runs: pd.DataFrame) -> pd.Series:

@@ -10,9 +10,9 @@ all-reduce alone does not. `batch_frac` is known in strong
 scaling if the baseline's devices have also run with the smaller batch. Evaluation and start-up are in no rate, and have
 their part of the wall time instead. `causes` names the shares that the repeats tell from zero, the largest first.
 `remedy` is against the largest cause, and `run_next` is the line of config that would tell more. `transport` is what
-carries the gradients, as the all-reduce measurement found it. `network` says that the all-reduce falls back to a slow
-transport or gets less than half of its link, and `network_frac` is the part of the rate that this costs: the time of
-the gradients' all-reduce beyond what it would be at the rate of the link.
+carries the gradients, as the all-reduce measurement found it, or that MPI does, by which nothing is measured. `network`
+says that the all-reduce falls back to a slow transport or gets less than half of its link, and `network_frac` is the
+part of the rate that this costs: the time of the gradients' all-reduce beyond what it would be at the rate of the link.
 """
 
 from collections.abc import Sequence
@@ -25,6 +25,7 @@ import pandas as pd
 from howmanygpus.measure.spec import RESIDENT
 from howmanygpus.report.columns import LINE, POINT
 from howmanygpus.report.drift import Drift, compute_relative_rates, measure_drift
+from howmanygpus.report.network import PAGE as NETWORK
 from howmanygpus.report.network import compute_bus_bandwidth, describe_finding, judge, name_transport
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import PROGRAM, name_series
@@ -126,14 +127,28 @@ def tabulate(
     several = table["curve"].nunique() > 1
     specs = [each["spec"] for each in plan["runs"].values()] if allreduces else []
     overlapping = {spec["device"] for spec in specs if spec["device_kind"] != "cpu"}
+    by_mpi = {tuple(spec[name] for name in ("framework", "variant", "device")) for spec in specs if uses_mpi(spec)}
     rows = []
     for _, end in table[~is_baseline(table)].iterrows():
         key = tuple(end[LINE])
         if key in bases.index:
             row = describe(end, bases.loc[key], repeats, table, ceilings, asks, several, drift)
             own = select_allreduces(end, allreduces)
-            rows.append(row | (describe_network(end, row, ceilings, own, end["device"] in overlapping) if own else {}))
+            if own and (end["framework"], end["variant"], end["device"]) in by_mpi:
+                row["transport"] = word(NETWORK, "mpi")
+            elif own:
+                row |= describe_network(end, row, ceilings, own, end["device"] in overlapping)
+            rows.append(row)
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def uses_mpi(spec: dict) -> bool:
+    """Return whether MPI carries the gradients of a run, whose transport PyTorch's all-reduce does not tell.
+
+    On GPUs NCCL does, also if mpirun has started the processes. What a program of the user does is not known.
+    """
+    is_started_by_mpi = spec["launcher"] == "mpirun" and "program" not in spec
+    return spec["device_kind"] == "cpu" and (is_started_by_mpi or spec.get("horovod_controller") == "mpi")
 
 
 def can_diagnose(config: dict) -> bool:

@@ -4,8 +4,8 @@ Devices and hosts of a study: their rates by the reference kernel, and what was 
 `about` is `device` for a device on one day, and `run` for a run whose devices or hosts have a finding. `product_frac`
 and `copy_frac` are the device's rates as shares of the median of the devices in `compared_with`; they are empty without
 any, and if other programs had its cores. `product_peak_frac` and `copy_peak_frac` are shares of the card's published
-peaks (fp16 on Tensor cores, and the bandwidth of the memory). `kept_frac` is the share of the time in which a CPU
-device had its cores.
+peaks (fp16 on Tensor cores, and the bandwidth of the memory), as far as these are known. `kept_frac` is the share of
+the time in which a CPU device had its cores.
 """
 
 from collections.abc import Iterable
@@ -19,11 +19,11 @@ from howmanygpus.report.tables.helpers.device_health import (
     PAGE,
     Comparison,
     compare_devices,
+    compute_peak_fractions,
     describe_findings,
     judge_run,
     list_devices,
 )
-from howmanygpus.report.tables.helpers.peak_rates import find_card
 from howmanygpus.report.words import word
 
 READS = ("results",)
@@ -65,20 +65,8 @@ def describe_device(comparison: Comparison) -> dict:
         **{key: facts.get(key) for key in FACTS},
         **{f"{name}_frac": fraction for name, fraction in comparison.fractions.items()},
         "compared_with": comparison.compared_with or None,
-        **compare_with_peaks(facts),
+        **{f"{name}_peak_frac": fraction for name, fraction in compute_peak_fractions(facts).items()},
         "finding": describe_findings(comparison.findings),
-    }
-
-
-def compare_with_peaks(facts: dict) -> dict[str, float]:
-    """Return the rates of a GPU as shares of its card's peaks; nothing for cards whose peaks are not known."""
-    card = find_card(facts["model"])
-    if card is None or "problem" in facts:
-        return {}
-    copy_gb_per_s = facts["copy_gib_per_s"] * 2**30 / 1e9
-    return {
-        "product_peak_frac": facts["product_tflop_per_s"] / card.tflops["fp16"],
-        "copy_peak_frac": copy_gb_per_s / card.memory_gb_per_s,
     }
 
 

@@ -151,15 +151,20 @@ def compute_pcie(gpu: dict[str, Any]) -> float | None:
 
 
 def read_pairs(gpu_uuids: Sequence[str]) -> list[dict[str, Any]]:
-    """Return for each pair of GPUs whether NVLink connects them, and whether one can read the memory of the other."""
-    capabilities = {"nvlink": pynvml.NVML_P2P_CAPS_INDEX_NVLINK, "peer": pynvml.NVML_P2P_CAPS_INDEX_READ}
+    """Return for each pair of GPUs whether NVLink connects them, one can read the memory of the other, and one PCIe
+    switch has both."""
+    ok, index = pynvml.NVML_P2P_STATUS_OK, (pynvml.NVML_P2P_CAPS_INDEX_NVLINK, pynvml.NVML_P2P_CAPS_INDEX_READ)
+    questions = {
+        "nvlink": lambda *boards: pynvml.nvmlDeviceGetP2PStatus(*boards, index[0]) == ok,
+        "peer": lambda *boards: pynvml.nvmlDeviceGetP2PStatus(*boards, index[1]) == ok,
+        "switch": lambda *boards: pynvml.nvmlDeviceGetTopologyCommonAncestor(*boards) == pynvml.NVML_TOPOLOGY_SINGLE,
+    }
     pairs = []
-    for first, second in combinations(gpu_uuids, 2):
-        pair: dict[str, Any] = {"gpus": [first, second]}
-        for key, index in capabilities.items():
+    for gpus in combinations(gpu_uuids, 2):
+        pair: dict[str, Any] = {"gpus": list(gpus)}
+        for key, question in questions.items():
             try:
-                status = pynvml.nvmlDeviceGetP2PStatus(get_board(first), get_board(second), index)
-                pair[key] = status == pynvml.NVML_P2P_STATUS_OK
+                pair[key] = question(*map(get_board, gpus))
             except (AttributeError, *REFUSALS):
                 pair[key] = None
         pairs.append(pair)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from howmanygpus.report.tables.helpers.peak_rates import find_card
 from howmanygpus.report.words import word
 
 SLOW_LIMIT = 0.9
@@ -17,6 +18,12 @@ SLOW_LIMIT = 0.9
 
 Equal GPUs of a cluster differ by 8 % on average (Sinha et al., SC'22, arXiv:2208.11035), those of one node by 15 % in a
 study of training. Repeats on one device differ by less than 3 %.
+"""
+PEAK_LIMIT = 0.5
+"""Smallest rate of a healthy GPU, as a share of its card's published peak.
+
+Large products in half precision reach 78 to 86 % on A100, H100, H200, GH200 and B200 (Bekman, Machine Learning
+Engineering, maximum achievable matmul FLOPS). Below half, and so for copies of memory, something limits the card.
 """
 UNDISTURBED_FRAC = 0.9
 """Smallest share of the time in which a CPU device must have had its cores for its rates to be compared."""
@@ -252,7 +259,32 @@ def compare(device: DeviceRates, devices: list[DeviceRates]) -> Comparison:
             slow = [name for name, fraction in fractions.items() if fraction < SLOW_LIMIT]
             findings += [describe_slow(device, where, name, fractions[name], text) for name in slow]
             chosen = chosen if chosen[0] else (fractions, text)
+    findings += judge_peaks(device, where, {finding.facts.get("rate") for finding in findings})
     return Comparison(device, *chosen, tuple(findings))
+
+
+def judge_peaks(device: DeviceRates, where: str, named: set[str | None]) -> Iterator[Finding]:
+    """Yield a finding for each rate far below the peak of its card, as where all cards of a site are slow.
+
+    named: rates of which it is said already that they are slow.
+    """
+    card = find_card(device.facts["model"])
+    for name, fraction in compute_peak_fractions(device.facts).items():
+        is_expected = name == "product" and card is not None and card.is_power_bound
+        if fraction < PEAK_LIMIT and name not in named and not is_expected:
+            facts = {"rate": name, "frac": fraction, "value": device.facts[RATES[name]], "state": list_state(device)}
+            yield Finding(where, "below_peak", facts | {"day": device.day})
+
+
+def compute_peak_fractions(facts: dict) -> dict[str, float]:
+    """Return the rates of a GPU as shares of its card's peaks, as far as these are known; nothing for a CPU."""
+    card = find_card(facts["model"])
+    if card is None or "problem" in facts:
+        return {}
+    fractions = {"copy": facts["copy_gib_per_s"] * 2**30 / 1e9 / card.memory_gb_per_s}
+    if "fp16" in card.tflops:
+        fractions["product"] = facts["product_tflop_per_s"] / card.tflops["fp16"]
+    return fractions
 
 
 def name_measured(facts: dict) -> str:
@@ -266,13 +298,17 @@ def compute_fractions(device: DeviceRates, siblings: list[DeviceRates]) -> dict[
 
 
 def describe_slow(device: DeviceRates, where: str, name: str, fraction: float, siblings: str) -> Finding:
+    found = {"kind": device.group[0], "rate": name, "frac": fraction, "value": device.facts[RATES[name]]}
+    return Finding(where, "slow", found | {"state": list_state(device), "siblings": siblings, "day": device.day})
+
+
+def list_state(device: DeviceRates) -> list[str]:
+    """Return the state of a device under load in words, each value with its unit."""
     facts = device.facts
     state = [
         f"{facts[key]:,.0f} {unit}" for key, unit in (("sm_clock_mhz", "MHz"), ("temperature_c", "°C")) if key in facts
     ]
-    state += [facts["throttle_reasons"]] if facts.get("throttle_reasons") else []
-    found = {"kind": device.group[0], "rate": name, "frac": fraction, "value": facts[RATES[name]], "state": state}
-    return Finding(where, "slow", found | {"siblings": siblings, "day": device.day})
+    return state + ([facts["throttle_reasons"]] if facts.get("throttle_reasons") else [])
 
 
 def judge_under_load(facts: dict, where: str) -> Iterator[Finding]:
@@ -288,22 +324,41 @@ def list_own_devices(record: dict) -> set[tuple[str, str]]:
 
     There is none if the run was refused before it was on any node.
     """
-    if "host" not in record:
-        return set()
-    # On one machine, processes need not say where they were.
-    placed = [each for each in record.get("processes", []) if "hostname" in each]
-    places = [(each["hostname"], each.get("gpu_uuids", []), each.get("topology")) for each in placed]
-    places += [(record["host"]["hostname"], record["host"]["gpu_uuids"], record.get("topology"))] if not places else []
     own = set()
-    for hostname, gpus, topology in places:
+    for hostname, gpus, topology in list_places(record):
         cores = topology["cores"] if topology and not gpus else []
         own |= {(hostname, uuid) for uuid in gpus}
         own |= {(hostname, f"cores {' '.join(map(str, each['cores']))}") for each in cores}
     return own
 
 
+def list_places(record: dict) -> list[tuple[str, list[str], dict | None]]:
+    """Return the node of each process of a run, with its GPUs and its `topology`, as far as they are known."""
+    if "host" not in record:
+        return []
+    # On one machine, processes need not say where they were.
+    placed = [each for each in record.get("processes", []) if "hostname" in each]
+    places = [(each["hostname"], each.get("gpu_uuids", []), each.get("topology")) for each in placed]
+    return places or [(record["host"]["hostname"], record["host"]["gpu_uuids"], record.get("topology"))]
+
+
+def judge_cores(record: dict) -> Iterator[Finding]:
+    """Yield a finding for each node on which a run may use fewer cores than its devices were given.
+
+    A launcher that binds processes itself refuses this. A scheduler may bind all processes to the same few cores.
+    """
+    spec, cores = record["spec"], dict[str, set[int]]()
+    for hostname, _, topology in list_places(record):
+        own = topology["cores"] if topology else []
+        cores.setdefault(hostname, set()).update(core for each in own for core in each["cores"])
+    wanted = spec["cores_per_device"] * spec["num_gpus"] // spec["num_nodes"]
+    for hostname, found in cores.items():
+        if 0 < len(found) < wanted:
+            yield Finding(hostname, "few_cores", {"number": len(found), "wanted": wanted})
+
+
 def judge_run(record: dict, comparisons: list[Comparison]) -> list[Finding]:
-    """Return the findings on a run: on the state of its nodes before it, and on its devices on that day.
+    """Return the findings on a run: on the state of its nodes before it, its cores, and its devices on that day.
 
     record: a run.json or an attempt.json. comparisons: those of the devices of all runs.
     """
@@ -314,7 +369,8 @@ def judge_run(record: dict, comparisons: list[Comparison]) -> list[Finding]:
         if comparison.device.key in measured and comparison.device.key[:2] in own
         for finding in comparison.findings
     ]
-    return [finding for state in list_states(record) for finding in judge_state(state)] + slow
+    states = [finding for state in list_states(record) for finding in judge_state(state)]
+    return [*states, *judge_cores(record), *slow]
 
 
 def describe_findings(findings: Iterable[Finding]) -> str | None:

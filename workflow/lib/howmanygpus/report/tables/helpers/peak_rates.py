@@ -12,11 +12,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Card:
-    """names: the driver's name of a card without the maker's, as a regular expression."""
+    """names: the driver's name of a card without the maker's, as a regular expression.
+
+    is_power_bound: whether the limit of its power keeps a long product far below the peak of its Tensor cores. A T4 of
+    70 W reaches 24 of 65 TFLOPS, which NVIDIA's support calls expected (developer forum, "About GPU peak performance",
+    2023). A10 and L4, whose limits are 150 and 72 W, are taken to be the same, because no source tells their rates.
+    """
 
     names: str
     tflops: dict[str, float]
     memory_gb_per_s: float
+    is_power_bound: bool = False
 
 
 def rates(fp32: float, tf32: float, half: float) -> dict[str, float]:
@@ -31,7 +37,7 @@ CARDS = (
     Card(r"V100-PCIE-(16|32)GB", {"fp32": 14.0, "fp16": 112.0}, 900.0),
     Card(r"V100S-PCIE-32GB", {"fp32": 16.4, "fp16": 130.0}, 1134.0),
     # T4 data sheet, 2019
-    Card(r"T4", {"fp32": 8.1, "fp16": 65.0}, 320.0),
+    Card(r"T4", {"fp32": 8.1, "fp16": 65.0}, 320.0, is_power_bound=True),
     # A100 data sheet, 2021
     Card(r"A100-(SXM4|PCIE)-40GB", A100, 1555.0),
     Card(r"A100-SXM4-80GB", A100, 2039.0),
@@ -42,7 +48,7 @@ CARDS = (
     # A30 data sheet, 2022
     Card(r"A30", rates(10.3, 82.0, 165.0), 933.0),
     # A10 data sheet, 2021
-    Card(r"A10", rates(31.2, 62.5, 125.0), 600.0),
+    Card(r"A10", rates(31.2, 62.5, 125.0), 600.0, is_power_bound=True),
     # A40 data sheet, 2022
     Card(r"A40", rates(37.4, 74.8, 149.7), 696.0),
     # white paper on GA102, 2021
@@ -51,7 +57,7 @@ CARDS = (
     # white paper on Ada, 2022
     Card(r"GeForce RTX 4090", rates(82.6, 82.6, 165.2), 1008.0),
     # L4 data sheet, 2023
-    Card(r"L4", rates(30.3, 60.0, 121.0), 300.0),
+    Card(r"L4", rates(30.3, 60.0, 121.0), 300.0, is_power_bound=True),
     # L40S data sheet, 2023
     Card(r"L40S", rates(91.6, 183.0, 362.05), 864.0),
     # H100 data sheet, 2024
