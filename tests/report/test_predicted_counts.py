@@ -335,7 +335,19 @@ def test_a_curve_that_missed_its_largest_count_predicts_nothing(tmp_path):
     """Four devices are slower than one, as after a fault of the network."""
     truth = Truth(noise=0.005, exchange_s=lambda run: 0.5 if run.num_gpus == 4 else 0.0)
     (row,) = tabulate(tmp_path, truth, GRID, places(8)).query("num_gpus == 8").to_dict("records")
-    assert pd.isna(row["images_per_s"]) and row["lacks"]
+    assert pd.isna(row["images_per_s"]) and row["lacks"] == word("tables", "no_prediction", code="outside_its_band")
+
+
+def test_a_program_without_losses_has_a_rate_and_no_time(tmp_path):
+    grid = Grid(counts=(1, 2, 4), diagnoses=False, inputs=("program",))
+    table = tabulate(tmp_path, Truth(noise=0.005), grid, places(8), price=3.0)
+    (row,) = table.query("num_gpus == 8").to_dict("records")
+    assert row["images_per_s_low"] < 256 / 0.032 < row["images_per_s_high"]
+    known = {name for name in table.columns if pd.notna(row[name])}
+    assert not known & {"threshold", "steps_low", "time_to_accuracy_s_low", "wall_time_s_low", "cost_low", "lacks"}
+    (one,) = describe(table)
+    text = word("predicted", "predicted", one=one, unit="tokens")
+    assert "tokens/s" in text and "to the target" not in text and "EUR" not in text
 
 
 def test_measured_counts_are_not_predicted_and_other_nodes_say_what_lacks(tmp_path):

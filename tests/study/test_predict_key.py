@@ -39,6 +39,12 @@ def test_predicted_counts_have_no_run_and_change_none():
     ]
 
 
+def test_counts_of_a_program_can_be_predicted():
+    given = {"program": {"command": "echo {num_gpus}"}, "devices": ["gpu"], "num_gpus": [1, 2, 4]}
+    plan = Plan({"studies": {"s": given | {"predict": {"num_gpus": [8]}}}}, MACHINE)
+    assert plan.studies["s"].describe()["predict"] == [{"device": "gpu", "num_gpus": 8, "num_nodes": 2}]
+
+
 def test_numbers_of_nodes_are_those_that_are_asked_for():
     asked = make_plan(predict={"num_gpus": [8, 12], "num_nodes": [2, 8]}).studies["s"].describe()["predict"]
     assert [(each["num_gpus"], each["num_nodes"]) for each in asked] == [(8, 2), (8, 8), (12, 2)]
