@@ -10,8 +10,8 @@ import pytest
 from helpers.constructed_studies import Grid, Truth, make_tables, store
 from howmanygpus.report.answer.predicted import describe_predicted
 from howmanygpus.report.columns import IDENTITY, SERIES, list_columns
-from howmanygpus.report.tables import predictions, time_to_accuracy
-from howmanygpus.report.tables.helpers.learning_brackets import Reached, bracket_steps
+from howmanygpus.report.tables import gradient_noise, prediction_checks, predictions, time_to_accuracy
+from howmanygpus.report.tables.helpers.learning_brackets import Reached, bracket_noise_scale, bracket_steps
 from howmanygpus.report.tables.helpers.rate_brackets import (
     Evidence,
     NoBracket,
@@ -282,7 +282,20 @@ def make_times(runs: pd.DataFrame, reach: dict[int, tuple[int, int]]) -> pd.Data
     return pd.DataFrame(rows, columns=time_to_accuracy.COLUMNS)
 
 
-def tabulate(folder, truth, grid, places, allreduces=(), reach=None, price=None):
+NO_NOISE = pd.DataFrame(columns=gradient_noise.COLUMNS)
+
+
+def measure_noise(runs: pd.DataFrame, scale: float, seed: int = 0) -> pd.DataFrame:
+    """Return a table gradient_noise with four measurements of each run, which scatter by 20 % around a noise scale."""
+    random, rows = np.random.default_rng(seed), []
+    for run in runs[IDENTITY].to_dict("records"):
+        for step in range(4):
+            square, trace = 1 + 0.2 * random.standard_normal(), scale * (1 + 0.2 * random.standard_normal())
+            rows.append(run | {"step": step, "gradient_squared": square, "variance_trace": trace})
+    return pd.DataFrame(rows, columns=gradient_noise.COLUMNS)
+
+
+def tabulate(folder, truth, grid, places, allreduces=(), reach=None, price=None, noise_scale=None, past=()):
     tables = make_tables(folder, truth, grid, allreduces)
     plan = store(folder / "again", truth, grid) | {"predict": places}
     times = make_times(tables["runs"], reach) if reach else pd.DataFrame(columns=time_to_accuracy.COLUMNS)
@@ -290,7 +303,10 @@ def tabulate(folder, truth, grid, places, allreduces=(), reach=None, price=None)
     if price:
         hours = {"device_hours": 1.0, "billed_device_hours": 2.0, "cost": 2 * price, "currency": "EUR"}
         given["runs"] = given["runs"].assign(**hours)
-    return predictions.tabulate(plan, **given, time_to_accuracy=times, allreduces=list(allreduces))
+    given["gradient_noise"] = measure_noise(tables["runs"], noise_scale) if noise_scale else NO_NOISE
+    past_checks = pd.DataFrame({"miss": list(past)}) if past else pd.DataFrame()
+    measured = {"time_to_accuracy": times, "allreduces": list(allreduces), "past_checks": past_checks}
+    return predictions.tabulate(plan, **given, **measured)
 
 
 GRID = Grid(counts=(1, 2, 4), diagnoses=False)
@@ -319,7 +335,19 @@ def test_a_curve_that_missed_its_largest_count_predicts_nothing(tmp_path):
     """Four devices are slower than one, as after a fault of the network."""
     truth = Truth(noise=0.005, exchange_s=lambda run: 0.5 if run.num_gpus == 4 else 0.0)
     (row,) = tabulate(tmp_path, truth, GRID, places(8)).query("num_gpus == 8").to_dict("records")
-    assert pd.isna(row["images_per_s"]) and row["lacks"]
+    assert pd.isna(row["images_per_s"]) and row["lacks"] == word("tables", "no_prediction", code="outside_its_band")
+
+
+def test_a_program_without_losses_has_a_rate_and_no_time(tmp_path):
+    grid = Grid(counts=(1, 2, 4), diagnoses=False, inputs=("program",))
+    table = tabulate(tmp_path, Truth(noise=0.005), grid, places(8), price=3.0)
+    (row,) = table.query("num_gpus == 8").to_dict("records")
+    assert row["images_per_s_low"] < 256 / 0.032 < row["images_per_s_high"]
+    known = {name for name in table.columns if pd.notna(row[name])}
+    assert not known & {"threshold", "steps_low", "time_to_accuracy_s_low", "wall_time_s_low", "cost_low", "lacks"}
+    (one,) = describe(table)
+    text = word("predicted", "predicted", one=one, unit="tokens")
+    assert "tokens/s" in text and "to the target" not in text and "EUR" not in text
 
 
 def test_measured_counts_are_not_predicted_and_other_nodes_say_what_lacks(tmp_path):
@@ -360,7 +388,8 @@ def describe(table, asked=ASKED, **changes):
     """Return what the answer says beyond a recommendation on two devices with 32 images each."""
     chosen = {name: table[name].iloc[0] for name in list_columns(SERIES)}
     chosen |= {"num_gpus": 2, "per_device_batch_size": 32, "accumulate": 1} | changes
-    return describe_predicted(table, [{"of": "", "recommended": chosen}, {"of": "x", "recommended": None}], asked)
+    none = {"of": "x", "recommended": None, "counts": []}
+    return describe_predicted(table, [{"of": "", "recommended": chosen}, none], asked)
 
 
 def test_the_answer_names_the_predictions_of_the_recommended_curve(tmp_path):
@@ -399,3 +428,74 @@ def test_all_reduces_of_fixed_sizes_tell_nothing_of_a_sharded_program(tmp_path, 
     alone = tabulate(tmp_path / "alone", truth, GRID, places(16), gradients)
     both = tabulate(tmp_path / "both", truth, GRID, places(16), [*gradients, *fixed])
     assert alone.equals(both) == is_sharded
+
+
+REACH = {32: (790, 810), 64: (395, 405), 128: (197, 203)}
+
+
+def test_limits_that_nothing_measured_keeps_are_answered_by_predictions(tmp_path):
+    """A refusal for another reason, with a configuration that keeps them, predicts nothing."""
+    table = tabulate(tmp_path, Truth(noise=0.002), GRID, places(8), reach=REACH, price=3.0)
+    nearest = {name: table[name].iloc[0] for name in list_columns(SERIES)}
+    nearest |= {"num_gpus": 4, "per_device_batch_size": 32, "accumulate": 1}
+    deadline, budget = {"deadline_h": 0.1}, {"budget": 1.0}
+    for limits in (deadline, budget, deadline | budget):
+        for factor in (0.9, 1.1):
+            own = nearest | {"wall_s": {"median": factor * 360.0}, "cost": {"median": factor * 1.0}}
+            other = own | {"num_gpus": 1, "wall_s": {"median": 4000.0}, "cost": {"median": 5.0}}
+            decision = {"of": "", "recommended": None, "counts": [other, own]}
+            found = describe_predicted(table, [decision], ASKED | limits)
+            assert len(found) == (factor > 1)
+            for one in found:
+                assert [each["num_gpus"] for each in one["counts"]] == [8]
+                assert set(one["counts"][0]["keeps"]) == {name.removesuffix("_h") for name in limits}
+                text = word("predicted", "predicted", one=one, unit="images")
+                assert "Predicted, not measured" in text and "within the" in text
+
+
+def test_a_miss_of_another_study_widens_the_bracket_by_its_factor(tmp_path):
+    alone, beside = (
+        tabulate(tmp_path / name, Truth(noise=0.005), GRID, places(8), past=past).query("num_gpus == 8").iloc[0]
+        for name, past in (("alone", ()), ("beside", (1.0, 1.3)))
+    )
+    assert (alone["widened"], beside["widened"]) == (1.0, 1.3)
+    assert beside["images_per_s_high"] == pytest.approx(1.3 * alone["images_per_s_high"])
+    assert beside["images_per_s_low"] == pytest.approx(alone["images_per_s_low"] / 1.3)
+
+
+def test_the_checks_of_a_study_are_those_of_its_predictions(tmp_path):
+    truth = Truth(noise=0.005, exchange_s=lambda run: 0.5 if run.num_gpus == 4 else 0.0)
+    tables, plan = make_tables(tmp_path, truth, GRID), store(tmp_path / "again", truth, GRID)
+    given = {name: tables[name] for name in ("runs", "scaling", "run_phases")}
+    (row,) = prediction_checks.tabulate(plan, **given, allreduces=[]).to_dict("records")
+    (beside,) = tabulate(tmp_path / "beside", truth, GRID, []).to_dict("records")
+    shared = [name for name in prediction_checks.COLUMNS if name in beside]
+    assert {name: row[name] for name in shared} == {name: beside[name] for name in shared}
+    assert row["miss"] == pytest.approx(row["images_per_s_low"] / row["measured_images_per_s"]) and row["miss"] > 1
+
+
+def test_the_noise_scale_is_known_to_two_standard_errors():
+    held = []
+    for seed in SEEDS:
+        random = np.random.default_rng(seed)
+        squares, traces = 1 + 0.3 * random.standard_normal(12), 500 * (1 + 0.3 * random.standard_normal(12))
+        low, high = bracket_noise_scale(squares, traces) or (0.0, 0.0)
+        held.append(low <= 500 <= high)
+    assert np.mean(held) >= HELD
+    assert bracket_noise_scale([1.0], [500.0]) is None and bracket_noise_scale([1.0, -2.0], [5.0, 5.0]) is None
+
+
+def test_the_noise_scale_stands_beside_the_critical_batch_and_a_contradiction_is_said(tmp_path):
+    """As many steps for any batch mean that all measured ones are beyond the critical batch."""
+    reach, columns = dict.fromkeys((32, 64, 128), (395, 405)), ["noise_scale_low", "noise_scale_high"]
+    plain = tabulate(tmp_path / "none", Truth(noise=0.002), GRID, places(8), reach=reach)
+    assert plain[columns].isna().all(axis=None) and describe(plain)[0]["contradiction"] is None
+    for scale, is_apart in ((100_000.0, True), (1.0, False)):
+        folder = tmp_path / f"{scale:g}"
+        table = tabulate(folder, Truth(noise=0.002), GRID, places(8), reach=reach, noise_scale=scale)
+        row = table.query("num_gpus == 8").iloc[0]
+        assert row["noise_scale_low"] < scale < row["noise_scale_high"]
+        assert table.drop(columns=columns).equals(plain.drop(columns=columns))
+        (one,) = describe(table)
+        assert (one["contradiction"] is not None) == is_apart
+        assert ("noise scale" in word("predicted", "predicted", one=one, unit="images")) == is_apart

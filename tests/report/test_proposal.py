@@ -147,12 +147,19 @@ def test_it_goes_beyond_the_measured_counts_if_asked_for(facts, suffix):
     assert "redicted" not in render_proposal(facts, suffix)
 
 
+def test_a_reason_that_several_counts_share_is_said_once():
+    lacks = "the batch is too large"
+    predictions = [each | {"lacks_target": lacks} for each in PREDICTIONS]
+    assert render_proposal(make_facts(RATES, predictions=predictions), "md").count(lacks) == 1
+
+
 def test_the_figure_has_a_band_beyond_the_measured_counts(facts):
     speed, share = draw(make_facts(RATES, predictions=PREDICTIONS)).axes[:2]
     for panel, ends in ((speed, (8.1, 10.8)), (share, (8.1 / 0.32, 10.8 / 0.32))):
         (band,) = panel.collections
         last = band.get_paths()[0].vertices
         assert sorted(set(last[last[:, 0] == 32][:, 1])) == pytest.approx(ends)
+        assert band.get_hatch() and "predicted" in panel.get_xlabel()
     assert not draw(facts).axes[0].collections
 
 

@@ -38,7 +38,7 @@ from howmanygpus.study.plan import Plan
 from howmanygpus.study.published import list_files
 
 SIZE_BYTES = 2_000_000
-EMPTY_HERE = {"class_auc", "predictions"}
+EMPTY_HERE = {"class_auc", "prediction_checks", "predictions"}
 """Tables without rows for images with one label each, and for studies without `predict`."""
 
 

@@ -1,10 +1,12 @@
 """`predict` names device counts that no run has, except for the largest with `check`."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from helpers.messages import says
 from howmanygpus.config.errors import ConfigError
-from howmanygpus.invocation.rules.products import list_allreduces, list_gradient_allreduces
+from howmanygpus.invocation.rules.products import ProductRules, list_allreduces, list_gradient_allreduces
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
 from project import study
@@ -14,10 +16,14 @@ PATTERNS = {"image_shape": [40, 40, 3], "num_classes": 3, "num_train": 4096, "nu
 DATASETS = {"patterns": {"source": "patterns", "options": PATTERNS}}
 
 
-def make_plan(**changes) -> Plan:
+def make_study(**changes) -> dict:
     common = {"dataset": "patterns", "model": "resnet44", "model_options": {"blocks": 1}, "devices": ["gpu"]}
     common |= {"frameworks": ["pytorch_ddp"], "per_device_batch_size": [8], "num_gpus": [1, 2, 4]}
-    return Plan({"studies": {"s": study(**common | changes)}, "datasets": DATASETS}, MACHINE)
+    return study(**common | changes)
+
+
+def make_plan(**changes) -> Plan:
+    return Plan({"studies": {"s": make_study(**changes)}, "datasets": DATASETS}, MACHINE)
 
 
 def count(plan: Plan) -> list[int]:
@@ -31,6 +37,12 @@ def test_predicted_counts_have_no_run_and_change_none():
         {"device": "gpu", "num_gpus": 8, "num_nodes": 2},
         {"device": "gpu", "num_gpus": 64, "num_nodes": 16},
     ]
+
+
+def test_counts_of_a_program_can_be_predicted():
+    given = {"program": {"command": "echo {num_gpus}"}, "devices": ["gpu"], "num_gpus": [1, 2, 4]}
+    plan = Plan({"studies": {"s": given | {"predict": {"num_gpus": [8]}}}}, MACHINE)
+    assert plan.studies["s"].describe()["predict"] == [{"device": "gpu", "num_gpus": 8, "num_nodes": 2}]
 
 
 def test_numbers_of_nodes_are_those_that_are_asked_for():
@@ -76,3 +88,20 @@ def test_all_devices_leave_nothing_to_check():
     with pytest.raises(ConfigError) as error:
         make_plan(num_gpus="auto", predict={"num_gpus": [64], "check": True})
     assert says(str(error.value), "studies.s.predict.check", "auto", "remove it")
+
+
+def test_checks_of_another_study_are_read_without_training_it(tmp_path):
+    """They are read if its runs exist, or if the call makes all studies anyway."""
+    predict = {"predict": {"num_gpus": [8]}}
+    studies = {"own": make_study(**predict), "other": make_study(**predict), "plain": make_study()}
+    plan = Plan({"studies": studies, "datasets": DATASETS}, MACHINE)
+    alone, of_all = (ProductRules(plan, lambda: False, lambda makes=makes: makes) for makes in (False, True))
+    alone.root = of_all.root = tmp_path
+    own, other = (SimpleNamespace(study=name) for name in ("own", "other"))
+    assert alone.past_checks(own) == []
+    checks = ["results/tables/other/prediction_checks.tsv"]
+    assert of_all.past_checks(own) == checks
+    for record in alone.planned_records("other"):
+        (tmp_path / record).parent.mkdir(parents=True)
+        (tmp_path / record).write_text("{}")
+    assert alone.past_checks(own) == checks and alone.past_checks(other) == []

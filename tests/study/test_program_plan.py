@@ -218,7 +218,7 @@ def test_the_example_can_be_planned(monkeypatch):
 def test_every_table_can_be_made_of_a_program_that_has_not_run(tmp_path):
     plan = json.loads(json.dumps(make_plan(num_gpus=[1, 2]).studies["p"].describe()))
     made: dict[str, pd.DataFrame] = {}
-    sources = {"results": tmp_path, "allreduces": [], "decision": None, "searches": {}}
+    sources = {"results": tmp_path, "allreduces": [], "decision": None, "searches": {}, "past_checks": pd.DataFrame()}
     waiting = [name for name in list_tables(published=False) if "ledger" not in describe_table(name).reads]
     while waiting:
         name = waiting.pop(0)

@@ -16,6 +16,9 @@ for name, drawn in figures.list_together().items():
         input:
             tables=expand("results/tables/{{study}}/{table}.tsv", table=figures.list_needed(drawn)),
             decision=products.decision,
+            predictions=(
+                products.predictions if any(figures.describe_figure(each).shows_predicted for each in drawn) else []
+            ),
         output:
             svg=[
                 report(

@@ -13,10 +13,15 @@ from howmanygpus.report.published import drop_unfair
 from howmanygpus.report.style import mark_trial_runs, plt, save_figure
 
 
-def draw(path: Path, tables_folder: Path, decision: dict) -> None:
-    """Draw a figure of howmanygpus/report/figures/ as SVG and as PNG beside it. decision: of an adaptive study."""
+def draw(path: Path, tables_folder: Path, decision: dict, predictions: list[Path]) -> None:
+    """Draw a figure of howmanygpus/report/figures/ as SVG and as PNG beside it.
+
+    decision: of an adaptive study. predictions: the table of that name, if the study has it.
+    """
     described = describe_figure(path.stem)
     tables = {each: read_table(tables_folder / f"{each}.tsv") for each in described.tables}
+    if described.shows_predicted and predictions:
+        tables["predictions"] = read_table(predictions[0])
     tables = tables if described.shows_unfair else drop_unfair(tables)
     figure = load_figure(path.stem).draw(**tables)
     if "probes_of" in decision:
@@ -30,7 +35,7 @@ def main() -> None:
     request = read_request()
     given, made = request.input, request.output
     decision = json.loads(given.decision.read_text()) if given.decision else {}
-    drawing = partial(draw, tables_folder=given.tables[0].parent, decision=decision)
+    drawing = partial(draw, tables_folder=given.tables[0].parent, decision=decision, predictions=given.predictions)
     # Forked processes have imported what takes longer than a figure. Looking for unused objects among those that are
     # imported, over and over while a figure is drawn, takes a tenth of the time.
     for path in made.svg:

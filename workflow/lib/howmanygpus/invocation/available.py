@@ -27,6 +27,15 @@ def builds_from_existing(workflow: Any) -> bool:
     return give_name(AVAILABLE) in workflow.dag_settings.targets
 
 
+def makes_all(workflow: Any, has_default: bool) -> bool:
+    """Return whether a call makes the products of every study. It works once the targets are known.
+
+    workflow: Snakemake's. has_default: whether a call without targets is one of `all`.
+    """
+    targets = workflow.dag_settings.targets
+    return bool({give_name("all"), give_name(AVAILABLE)} & set(targets)) or (has_default and not targets)
+
+
 def record_stale(dag: Any) -> list[str]:
     """Note the runs that exist and that a full call would do again, and return lines that name them.
 

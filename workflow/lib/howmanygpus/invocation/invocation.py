@@ -176,7 +176,11 @@ class Invocation:
         self.environments = EnvironmentRules(plan)
         self.parity, self.own_models = ParityRules(plan, find_inputs), OwnModelRules(plan)
         self.weights, self.largest = WeightRules(plan), LargestRules(plan)
-        self.products = ProductRules(plan, lambda: available.builds_from_existing(workflow))
+        self.products = ProductRules(
+            plan,
+            lambda: available.builds_from_existing(workflow),
+            lambda: available.makes_all(workflow, not self._is_module),
+        )
 
     def _warn(self) -> None:
         """Print all that planning found; its errors refuse the call when it starts, so that a dry run goes on."""

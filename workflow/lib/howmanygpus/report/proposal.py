@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from howmanygpus.report.answer.candidates import summarize
 from howmanygpus.report.answer.names import OF_STUDY
 from howmanygpus.report.columns import IDENTITY, LINE, SERIES, list_columns
+from howmanygpus.report.figures.helpers.predicted import EDGE, NOTE, choose_look
 from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import choose_inputs
 from howmanygpus.report.style import GREY, add_note, make_panels, mark_counts
@@ -203,13 +204,14 @@ def draw(facts: Facts) -> Figure:
         share.axhline(100 * EFFICIENCY, color=GREY, linestyle=":")
         share.annotate(f"{100 * EFFICIENCY:.0f} % demanded", (counts[0], 100 * EFFICIENCY), color=GREY, va="bottom")
         share.set_ylabel("parallel efficiency in %")
+        for panel in (speed, share):
+            panel.set_xlabel("devices")
         if curve["predicted"]:
             _draw_predicted(speed, share, curve["predicted"], counts, first, speedups)
             counts = np.append(counts, [each["num_gpus"] for each in curve["predicted"]])
         share.set_ylim(0, max(105, 1.05 * share.dataLim.ymax))
         speed.set_ylim(0)
         for panel in (speed, share):
-            panel.set_xlabel("devices")
             mark_counts(panel, counts.astype(int))
     return figure
 
@@ -217,7 +219,7 @@ def draw(facts: Facts) -> Figure:
 def _draw_predicted(
     speed: Axes, share: Axes, predicted: list[Facts], counts: np.ndarray, first: float, speedups: np.ndarray
 ) -> None:
-    """Draw the brackets of predicted counts as dashed bands that begin at the last measured count.
+    """Draw the brackets of predicted counts as hatched bands that begin at the last measured count.
 
     first: the rate on the smallest count; speedups: at the measured counts.
     """
@@ -227,11 +229,11 @@ def _draw_predicted(
         for end in ("low", "high")
     ]
     for axes, scale in ((speed, np.ones(len(beyond))), (share, 100 * counts[0] / beyond)):
-        axes.fill_between(beyond, ends[0] * scale, ends[1] * scale, color=COLOUR, alpha=0.15, linewidth=0)
+        axes.fill_between(beyond, ends[0] * scale, ends[1] * scale, linewidth=0, **choose_look(COLOUR))
         for end in ends:
-            axes.plot(beyond, end * scale, color=COLOUR, linestyle="--", linewidth=1)
+            axes.plot(beyond, end * scale, color=COLOUR, linestyle=EDGE, linewidth=1)
+        add_note(axes, NOTE)
     speed.plot(beyond, beyond / counts[0], color=GREY, linestyle=":")
-    add_note(speed, "dashed: predicted, not measured")
 
 
 def save(figure: Figure, folder: Path) -> None:

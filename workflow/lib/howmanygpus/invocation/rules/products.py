@@ -28,13 +28,15 @@ TIMELINE = re.compile(r"results/timelines/(?P<run>.+)\.svg")
 class ProductRules(RuleFunctions):
     """Paths of tables, figures and runs. Methods with wildcards use the wildcard `study`.
 
-    builds_from_existing: returns whether this call builds from the runs that exist. It works once the targets are
-    known.
+    builds_from_existing: returns whether this call builds from the runs that exist. makes_all: returns whether it makes
+    the products of all studies. They work once the targets are known.
     """
 
-    def __init__(self, plan: Plan, builds_from_existing: Callable[[], bool]):
+    def __init__(
+        self, plan: Plan, builds_from_existing: Callable[[], bool], makes_all: Callable[[], bool] = lambda: False
+    ):
         super().__init__(plan)
-        self._takes_existing = builds_from_existing
+        self._takes_existing, self._makes_all = builds_from_existing, makes_all
         self._preflight = plan.machine.is_cluster and plan.machine.slurm["preflight"]
 
     def _existing(self, paths: list[str]) -> list[str]:
@@ -86,6 +88,21 @@ class ProductRules(RuleFunctions):
         """Return the table of a study's predictions, if it asks for any."""
         has_any = self._plan.studies[wildcards.study].config["predict"]
         return [f"results/tables/{wildcards.study}/predictions.tsv"] if has_any else []
+
+    def past_checks(self, wildcards) -> list[str]:
+        """Return the checks of the predictions of other studies. A call for one study trains no other for them."""
+        others = [name for name, study in self._plan.studies.items() if study.config["predict"]]
+        known = [
+            name
+            for name in others
+            if name != wildcards.study
+            and not self._plan.is_undecided(name)
+            and (self._makes_all() or self._is_done(name))
+        ]
+        return [f"results/tables/{name}/prediction_checks.tsv" for name in known]
+
+    def _is_done(self, study: str) -> bool:
+        return all((self.root / record).exists() for record in self.planned_records(study))
 
     def records(self, wildcards) -> list[str]:
         return self._existing(self.planned_records(wildcards.study))

@@ -1,4 +1,7 @@
-"""What is predicted for more devices than were measured, along the curve of each recommended configuration."""
+"""What is predicted for more devices than were measured, along the curve of each recommended configuration.
+
+Without a recommendation because nothing measured keeps the deadline or the budget, it is the curve of what is nearest.
+"""
 
 from typing import Any
 
@@ -13,20 +16,48 @@ YES, PERHAPS, NO = "yes", "perhaps", "no"
 
 
 def describe_predicted(predictions: pd.DataFrame, decisions: list[Facts], asked: Facts) -> list[Facts]:
-    """Return the predictions for each decision with a recommendation, by its name.
+    """Return the predictions for each decision with a recommendation, or with limits that nothing measured keeps.
 
     predictions: the table of that name. decisions, asked: of the facts, see report.answer.facts. Each prediction has
-    the ends of its brackets, or why it lacks them, and whether it keeps the deadline and the budget.
+    the ends of its brackets, or why it lacks them, and whether it keeps the deadline and the budget. A contradiction is
+    a critical batch by the steps to the target that is not the one by the measured gradient noise.
     """
     found = []
     for decision in decisions:
-        chosen = decision["recommended"]
+        chosen = decision["recommended"] or _find_nearest(decision["counts"], asked)
         rows = _choose_curve(predictions, chosen) if chosen else predictions[:0]
         beyond = rows[rows["measured_images_per_s"].isna()]
         if len(beyond):
             counts = [_describe(row, asked) for row in beyond.to_dict("records")]
-            found.append({"of": decision["of"], "curve": beyond["curve"].iloc[0], "counts": counts})
+            own = {"of": decision["of"], "curve": beyond["curve"].iloc[0], "counts": counts}
+            found.append(own | {"contradiction": _find_contradiction(beyond)})
     return found
+
+
+def _find_nearest(counts: list[Facts], asked: Facts) -> Facts | None:
+    """Return the configuration with the least time, or price without a deadline, if none keeps what is asked for.
+
+    counts: of a decision without a recommendation, which may have another reason.
+    """
+    limits = [(name, most) for name, most in (("wall_s", _read_deadline(asked)), ("cost", asked["budget"])) if most]
+    known = [each for each in counts if all(each[name] for name, _ in limits)]
+    kept = [each for each in known if all(each[name]["median"] <= most for name, most in limits)]
+    return min(known, key=lambda each: each[limits[0][0]]["median"], default=None) if limits and not kept else None
+
+
+def _read_deadline(asked: Facts) -> float | None:
+    """Return the deadline in seconds."""
+    return 3600 * asked["deadline_h"] if asked["deadline_h"] else None
+
+
+def _find_contradiction(rows: pd.DataFrame) -> Facts | None:
+    """Return critical batch and noise scale of a curve if their brackets do not meet; None if they do or one lacks."""
+    for row in rows.to_dict("records"):
+        critical, noise = _bracket(row, "critical_batch"), _bracket(row, "noise_scale")
+        if critical and noise:
+            apart = critical["high"] < noise["low"] or noise["high"] < critical["low"]
+            return {"critical_batch": critical, "noise_scale": noise} if apart else None
+    return None
 
 
 def _choose_curve(predictions: pd.DataFrame, chosen: Facts) -> pd.DataFrame:
@@ -43,8 +74,7 @@ def _choose_curve(predictions: pd.DataFrame, chosen: Facts) -> pd.DataFrame:
 
 
 def _describe(row: Facts, asked: Facts) -> Facts:
-    limits = {"deadline": (asked["deadline_h"] and 3600 * asked["deadline_h"], "wall_time_s")}
-    limits["budget"] = asked["budget"], "cost"
+    limits = {"deadline": (_read_deadline(asked), "wall_time_s"), "budget": (asked["budget"], "cost")}
     return {
         **{name: int(row[name]) for name in ("num_gpus", "num_nodes", "global_batch_size")},
         "device": row["device"],

@@ -12,7 +12,7 @@ with `diagnose`.
 NEEDS_PRICE = True: only if the machine file has a price. NEEDS_PUBLISHED names columns of published numbers: only for a
 study that is compared with a table with a value in one of them. NEEDS_PROTOCOLS = True: only for a study that switches
 on an unfair protocol. SHOWS_UNFAIR = True: the figure shows and marks runs that follow one; other figures do not get
-them.
+them. SHOWS_PREDICTED = True: `draw` also gets `predictions`, the table of that name, of a study with the key `predict`.
 
 Figures that the same studies have are drawn by one rule: `draw_figures` those that every study has.
 """
@@ -42,6 +42,7 @@ class Description:
     needs_published: tuple[str, ...] = ()
     needs_protocols: bool = False
     shows_unfair: bool = False
+    shows_predicted: bool = False
 
     @property
     def conditions(self) -> tuple:

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from howmanygpus.report.answer.doubts import UNEQUAL_FRAC
 from howmanygpus.report.columns import BATCH, PLACE, SERIES, list_columns
+from howmanygpus.report.figures.helpers.predicted import EDGE, choose_look
 from howmanygpus.report.figures.speedup import choose_threshold
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import has_failed
@@ -26,6 +27,7 @@ from howmanygpus.report.words import choose_runs
 TITLE = "Price to train and to reach the target"
 CATEGORY = "Time and price"
 TABLES = ("runs", "time_to_accuracy")
+SHOWS_PREDICTED = True
 NEEDS_PRICE = True
 KEYS = list_columns(SERIES, PLACE, BATCH, but=["placement", "global_batch_size"])
 PRICES = ("cost", "cost_min", "cost_max", "failed_cost", "cost_to_accuracy")
@@ -33,14 +35,34 @@ BAR = 0.62
 NOTHING = "No run with a price has completed; the figure of all runs says why."
 
 
-def draw(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
-    """Draw one row per configuration: a pale bar for the whole training, a strong one until the target."""
+def draw(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame, predictions: pd.DataFrame | None = None) -> Figure:
+    """Draw one row per configuration: a pale bar for the whole training, a strong one until the target.
+
+    Below them, a hatched bar is the bracket of each predicted price until the target.
+    """
     prices = summarize_prices(runs, time_to_accuracy)
     if prices.empty:
         return draw_empty_figure(NOTHING)
-    figure, (axes,) = make_panels([describe_target(prices)], (8.4, 1.3 + 0.42 * len(prices)))
+    predicted = list_predicted(predictions, prices)
+    figure, (axes,) = make_panels([describe_target(prices)], (8.4, 1.3 + 0.42 * (len(prices) + len(predicted))))
     draw_prices(axes, prices)
+    if len(predicted):
+        draw_predicted(axes, prices, predicted)
     return figure
+
+
+def list_predicted(predictions: pd.DataFrame | None, prices: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with a price of the table `predictions`, the cheapest first, with `series` and `metric`.
+
+    predictions: None for a study that predicts nothing. prices: of summarize_prices.
+    """
+    if predictions is None:
+        return prices[:0]
+    known = predictions[predictions["cost_low"].notna()].astype({"cost_low": float, "cost_high": float})
+    series = prices.drop_duplicates(list_columns(SERIES))[[*list_columns(SERIES), "series", "metric"]]
+    # A weak and a strong curve may have the same configuration.
+    names = [*list_columns(SERIES), "num_nodes", "num_gpus", "global_batch_size"]
+    return known.merge(series).drop_duplicates(names).sort_values("cost_low", kind="stable").reset_index(drop=True)
 
 
 def summarize_prices(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
@@ -139,6 +161,24 @@ def draw_prices(axes: Axes, prices: pd.DataFrame) -> None:
     label = f"price of {of} ({', '.join(sorted(set(prices['currency'])))}), failed attempts included"
     axes.set_xlabel(label if not axes.get_xlabel() else f"{label}{axes.get_xlabel()}")
     note_rates(axes, prices["series"])
+
+
+def draw_predicted(axes: Axes, prices: pd.DataFrame, predicted: pd.DataFrame) -> None:
+    """Draw the brackets of list_predicted as hatched bars below those of draw_prices."""
+    num_runs, looks = choose_runs(prices["cost"]), choose_styles(prices["series"])
+    names, places = name_prices(prices), list(prices.index[::-1])
+    for place, (_, row) in enumerate(predicted.iterrows(), start=1):
+        low, high = num_runs * row["cost_low"], num_runs * row["cost_high"]
+        look = choose_look(looks[row["series"]]["color"])
+        axes.barh(-place, high - low, left=low, height=0.5 * BAR, linestyle=EDGE, linewidth=1, **look)
+        text = f"predicted: {low:.3g} to {high:.3g} until {name_metric(row['metric'])} {row['threshold']:g}"
+        axes.annotate(text, (high, -place), (8, 0), textcoords="offset points", va="center", fontsize=9)
+        names.append(f"{row['series']}, {row['num_gpus']} devices, batch {row['global_batch_size']}")
+        places.append(-place)
+    axes.axhline(-0.5, color=GREY, linewidth=0.8)
+    axes.set_yticks(places, names)
+    axes.set_ylim(-0.6 - len(predicted), len(prices) - 0.4)
+    axes.set_xlim(0, max(axes.get_xlim()[1], 2.1 * num_runs * predicted["cost_high"].max()))
 
 
 def describe_price(row: pd.Series) -> str:

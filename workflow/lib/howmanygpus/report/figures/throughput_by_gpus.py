@@ -5,8 +5,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.columns import CONFIGURATION
+from howmanygpus.report.columns import CONFIGURATION, LINE
 from howmanygpus.report.figures.helpers.panels import draw_line, find_end, list_panels, note_machinery
+from howmanygpus.report.figures.helpers.predicted import draw_bands, list_brackets, make_logarithmic
 from howmanygpus.report.rows import choose_inputs, find_unit, leave_out_repeated, name_count, name_series
 from howmanygpus.report.style import (
     GREY,
@@ -29,6 +30,7 @@ from howmanygpus.report.words import write_number
 TITLE = "Throughput by device count"
 CATEGORY = "Scaling and why"
 TABLES = ("scaling", "runs", "ceilings")
+SHOWS_PREDICTED = True
 BOUNDS = {"input": (0, (5, 2)), "exchange": (0, (4, 1.5, 1, 1.5))}
 """Lines of the bounds."""
 BOUNDS_NOTE = "thin: bound by input (dashed), exchange (dash-dotted)"
@@ -36,12 +38,15 @@ WORTH = 0.98
 """A bound is drawn if it is below this part of ideal scaling somewhere."""
 
 
-def draw(scaling: pd.DataFrame, runs: pd.DataFrame, ceilings: pd.DataFrame) -> Figure:
+def draw(
+    scaling: pd.DataFrame, runs: pd.DataFrame, ceilings: pd.DataFrame, predictions: pd.DataFrame | None = None
+) -> Figure:
     """Draw one panel per scaling curve: medians with their intervals, repeats, and dotted lines for ideal scaling.
 
     A curve with many series has a panel for each family of frameworks, with the others in grey.
 
-    A thin line is the bound by the loader or by the exchange of gradients, if it is below ideal scaling.
+    A thin line is the bound by the loader or by the exchange of gradients, if it is below ideal scaling. With
+    predictions, the axis of rates is logarithmic.
     """
     measured = choose_inputs(scaling)
     measured = measured[measured["num_repeats"] > 0]
@@ -49,6 +54,7 @@ def draw(scaling: pd.DataFrame, runs: pd.DataFrame, ceilings: pd.DataFrame) -> F
         return draw_empty_figure(f"No run has completed with a rate; {SEE_GRID}.")
     measured = leave_out_repeated(measured.assign(series=name_series(measured)))
     bounds = add_series(ceilings, measured)
+    brackets = list_brackets(predictions, "images_per_s")
     styles = choose_styles(measured["series"])
     curves = [list_panels(rows, [(curve, rows, ())]) for curve, rows in measured.groupby("curve", sort=False)]
     blocks, left_out = thin_blocks([block for blocks in curves for block in blocks], has_families(measured))
@@ -57,7 +63,7 @@ def draw(scaling: pd.DataFrame, runs: pd.DataFrame, ceilings: pd.DataFrame) -> F
     max_columns = min(per_row, 4) if len(panels) == measured["curve"].nunique() else 3
     figure, axes = make_panels([panel.title for panel in panels], max_columns=max_columns)
     for panel, drawn in zip(axes, panels, strict=True):
-        draw_rates(panel, drawn.rows, list_repeats(drawn.rows, runs), styles)
+        draw_rates(panel, drawn.rows, list_repeats(drawn.rows, runs), styles, brackets)
         draw_bounds(panel, bounds.merge(drawn.rows[["curve", "series"]].drop_duplicates()), styles)
         draw_in_grey(panel, drawn.others, "num_gpus", "images_per_s_median")
     add_headline(figure, write_headline(measured))
@@ -66,7 +72,10 @@ def draw(scaling: pd.DataFrame, runs: pd.DataFrame, ceilings: pd.DataFrame) -> F
         same = [panel for panel, drawn in zip(axes, panels, strict=True) if drawn.rows["curve"].iloc[0] == curve]
         top = 1.06 * max(panel.dataLim.ymax for panel in same)
         for panel in same:
-            panel.set_ylim(0, top)
+            if brackets.empty:
+                panel.set_ylim(0, top)
+            else:
+                make_logarithmic(panel, min(panel.dataLim.ymin for panel in same) / 1.2, 1.15 * top)
     return figure
 
 
@@ -98,10 +107,11 @@ def draw_bounds(axes: Axes, bounds: pd.DataFrame, styles: dict) -> None:
         add_note(axes, f"bounds are {100 * min(errors):+.0f} to {100 * max(errors):+.0f} % from the measured rates")
 
 
-def draw_rates(axes: Axes, rows: pd.DataFrame, repeats: pd.DataFrame, styles: dict) -> None:
+def draw_rates(axes: Axes, rows: pd.DataFrame, repeats: pd.DataFrame, styles: dict, brackets: pd.DataFrame) -> None:
     ends, names = {}, note_machinery(axes, rows)
     # On the logarithmic axis, a line proportional to the devices is curved.
-    counts, has_ideal = np.unique(rows["num_gpus"]), False
+    predicted = brackets.merge(rows[LINE].drop_duplicates())["num_gpus"]
+    counts, has_ideal = np.unique([*rows["num_gpus"], *predicted]), False
     for series, line in rows.sort_values("num_gpus").groupby("series"):
         style = styles[series]
         own, place = repeats[repeats["series"] == series], (line["num_gpus"], line["images_per_s_median"])
@@ -120,7 +130,9 @@ def draw_rates(axes: Axes, rows: pd.DataFrame, repeats: pd.DataFrame, styles: di
             ideal = first["images_per_s_median"] / first["num_gpus"] * counts
             axes.plot(counts, ideal, color=style["color"], linestyle=":", alpha=0.6)
             has_ideal = True
-    mark_counts(axes, rows["num_gpus"])
+    bands = draw_bands(axes, rows, "images_per_s_median", brackets, styles)
+    ends |= {names[series]: end for series, end in bands.items()}
+    mark_counts(axes, counts)
     axes.set_ylabel(f"{find_unit(rows)}/s over all devices")
     if has_ideal:
         axes.annotate("dotted: ideal", (0.02, 0.96), xycoords="axes fraction", color=GREY, fontsize=9, va="top")

@@ -7,8 +7,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.columns import CURVE
+from howmanygpus.report.columns import CURVE, LINE
 from howmanygpus.report.figures.helpers.panels import Panel, draw_line, list_panels
+from howmanygpus.report.figures.helpers.predicted import draw_bands, list_brackets
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows import is_real, leave_out_repeated, name_count, name_real_run, name_series
 from howmanygpus.report.style import (
@@ -36,6 +37,7 @@ from howmanygpus.report.thresholds import summarize_time_to_accuracy
 TITLE = "Time to accuracy by device count"
 CATEGORY = "Time and price"
 TABLES = ("time_to_accuracy", "scaling", "runs")
+SHOWS_PREDICTED = True
 SEEN = ("num_gpus", "num_repeats", "num_reached", "num_disturbed", "time_s_median", "time_s_min", "time_s_max")
 """What a panel shows of a configuration."""
 
@@ -46,12 +48,14 @@ def draw(
     runs: pd.DataFrame,
     clock: str = "time_to_accuracy_s",
     label: str = "training time (s)",
+    predictions: pd.DataFrame | None = None,
 ) -> Figure:
     """Draw one panel per scaling curve and threshold that was reached: medians, and bars from minimum to maximum.
 
     A curve with many series has a row of panels for each family of frameworks, with the others in grey.
 
-    clock: a clock of the table time_to_accuracy; label: its name on the axis.
+    clock: a clock of the table time_to_accuracy; label: its name on the axis. predictions: with brackets of the
+    training time until one threshold, which are drawn in the panel of this threshold.
     """
     if time_to_accuracy.empty:
         has_completed = (runs["status"] == "completed") & is_real(runs)
@@ -79,15 +83,19 @@ def draw(
     add_headline(figure, write_headline(summary[reached], metric))
     # If fewer than half of the repeats never reached the threshold, the median is finite and the maximum is not.
     ends = summary[["time_s_median", "time_s_max"]].to_numpy(float)
-    top = 1.2 * ends[np.isfinite(ends)].max(initial=0.0) or 1.0
+    brackets = list_brackets(predictions, "time_to_accuracy_s")
+    top = 1.2 * max(ends[np.isfinite(ends)].max(initial=0.0), brackets["high"].max() if len(brackets) else 0.0) or 1.0
     for panel, drawn in zip(axes, shown, strict=True):
         panel.set_xlabel("devices")
         note_batches(panel, drawn.rows)
         note_rates(panel, drawn.rows["series"])
         panel.set_ylabel(label)
         draw_in_grey(panel, drawn.others[~is_never(drawn.others)], "num_gpus", "time_s_median")
-        mark_counts(panel, pd.concat([drawn.rows, drawn.others])["num_gpus"])
-        draw_times(panel, drawn, styles, top)
+        own = brackets[brackets["threshold"].isin(drawn.rows["shared"].iloc[0])].merge(
+            drawn.rows[LINE].drop_duplicates()
+        )
+        mark_counts(panel, [*drawn.rows["num_gpus"], *drawn.others["num_gpus"], *own["num_gpus"]])
+        draw_times(panel, drawn, styles, top, own)
     note_unreached(axes, shown, summary[~reached], metric)
     note_left_out(axes[0], left_out, "time_to_accuracy")
     return figure
@@ -104,17 +112,21 @@ def write_headline(reached: pd.DataFrame, metric: str) -> str:
 def list_blocks(summary: pd.DataFrame, quality: str, beside: str) -> list[list[Panel]]:
     """Return the panels of each scaling curve and, if it has many series, of each family of frameworks.
 
-    Thresholds that were reached by the same evaluations share a panel. quality, beside: written before and after the
-    thresholds in titles.
+    Thresholds that were reached by the same evaluations share a panel; the column `shared` of its rows has them.
+    quality, beside: written before and after the thresholds in titles.
     """
     blocks: list[list[Panel]] = []
     for curve, of_curve in summary.groupby("curve", sort=False):
-        shown: dict[tuple, tuple[list[str], pd.DataFrame]] = {}
+        shown: dict[tuple, tuple[list[float], pd.DataFrame]] = {}
         for threshold, rows in of_curve.groupby("threshold"):
             seen = rows[["series", *SEEN]].itertuples(index=False, name=None)
-            shown.setdefault(tuple(seen), ([], rows))[0].append(f"{threshold:g}")
+            shown.setdefault(tuple(seen), ([], rows))[0].append(threshold)
         tables = [
-            (f"{quality} {join(thresholds)}{beside}\n{curve}", rows, rows.loc[is_never(rows), "series"])
+            (
+                f"{quality} {join([f'{each:g}' for each in thresholds])}{beside}\n{curve}",
+                rows.assign(shared=[thresholds] * len(rows)),
+                rows.loc[is_never(rows), "series"],
+            )
             for thresholds, rows in shown.values()
         ]
         blocks += list_panels(of_curve, tables)
@@ -135,7 +147,7 @@ def join(words: list[str], last: str = "and") -> str:
     return ", ".join(words[:-1]) + f" {last} " * (len(words) > 1) + words[-1]
 
 
-def draw_times(axes: Axes, panel: Panel, styles: dict, top: float) -> None:
+def draw_times(axes: Axes, panel: Panel, styles: dict, top: float, brackets: pd.DataFrame) -> None:
     """Draw times to a threshold, and crosses above their scale for device counts that did not reach it."""
     rows, ends = panel.rows, {}
     axes.set_ylim(0, top)
@@ -161,7 +173,7 @@ def draw_times(axes: Axes, panel: Panel, styles: dict, top: float) -> None:
             axes.annotate(count(configuration), place, (8, 0), textcoords="offset points", **look)
     if len(missed):
         add_note(axes, "x: only k/n repeats reached it", is_shared=True)
-    label_lines(axes, ends)
+    label_lines(axes, ends | draw_bands(axes, rows, "time_s_median", brackets, styles))
 
 
 def is_never(configurations: Any) -> Any:

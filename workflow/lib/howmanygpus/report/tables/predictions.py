@@ -8,8 +8,10 @@ largest measured count. The price is that of a device-hour there.
 
 Each curve has a row for its largest measured count, too, predicted from the smaller ones: `measured_images_per_s` is
 beside it, and `error_frac` says by how much the middle of the bracket is above it. If it is outside the bracket,
-nothing is predicted for the curve. `widened` is the factor by which the worst miss of the other curves widens the
-bracket. `bound` is what limits the rate. `lacks` says why there is no number. A prediction is never a recommendation.
+nothing is predicted for the curve. `widened` is the factor by which the worst miss of the other curves, of this study
+and of others in the same results, widens the bracket. `bound` is what limits the rate. The noise scale is that of the
+measured gradients, which checks the critical batch and changes nothing. `lacks` says why there is no number. A
+prediction is never a recommendation.
 """
 
 from collections.abc import Iterator
@@ -25,7 +27,12 @@ from howmanygpus.report.published import is_fair
 from howmanygpus.report.rows import choose_inputs
 from howmanygpus.report.tables.ceilings import measure_loader, read_workers
 from howmanygpus.report.tables.helpers.controls import Repeats, is_independent
-from howmanygpus.report.tables.helpers.learning_brackets import Learning, Reached, bracket_steps
+from howmanygpus.report.tables.helpers.learning_brackets import (
+    Learning,
+    Reached,
+    bracket_noise_scale,
+    bracket_steps,
+)
 from howmanygpus.report.tables.helpers.rate_brackets import (
     TOLERANCE,
     Bracket,
@@ -38,7 +45,7 @@ from howmanygpus.report.tables.helpers.rate_brackets import (
 )
 from howmanygpus.report.words import word
 
-READS = ("runs", "scaling", "run_phases", "time_to_accuracy", "allreduces")
+READS = ("runs", "scaling", "run_phases", "time_to_accuracy", "gradient_noise", "allreduces", "past_checks")
 USES_METRIC = True
 NEEDS = "predict"
 IN_REPORT = True
@@ -49,6 +56,7 @@ COLUMNS = [
     *("images_per_s_low", "images_per_s", "images_per_s_high", "bound", "widened"),
     *("measured_images_per_s", "error_frac", "checked_num_gpus", "checked_error_frac"),
     *("threshold", "steps_low", "steps_high", "critical_batch_low", "critical_batch_high"),
+    *("noise_scale_low", "noise_scale_high"),
     *("time_to_accuracy_s_low", "time_to_accuracy_s_high", "wall_time_s_low", "wall_time_s_high"),
     *("cost_low", "cost_high", "currency", "lacks", "lacks_target"),
 ]
@@ -61,28 +69,38 @@ def tabulate(
     scaling: pd.DataFrame,
     run_phases: pd.DataFrame,
     time_to_accuracy: pd.DataFrame,
+    gradient_noise: pd.DataFrame,
     allreduces: list[dict],
+    past_checks: pd.DataFrame,
 ) -> pd.DataFrame:
     """One row per curve and device count: the largest that was measured, and those that are predicted.
 
-    runs, scaling, run_phases, time_to_accuracy: the tables of these names. allreduces: the records of all-reduces.
+    runs, scaling, run_phases, time_to_accuracy, gradient_noise: the tables of these names. allreduces: the records of
+    all-reduces. past_checks: rows of the tables `prediction_checks` of other studies.
     """
     fair = runs[is_fair(runs)]
-    repeats = Repeats(plan, runs, run_phases)
     goal = choose_goal(choose_inputs(fair), time_to_accuracy)
+    known = list_evidence(plan, runs, scaling, run_phases, allreduces)
+    checks = [check(evidence) for _, evidence in known]
+    elsewhere = list(past_checks["miss"]) if len(past_checks) else []
+    rows: list[dict[str, Any]] = []
+    for (line, evidence), checked in zip(known, checks, strict=True):
+        # Its own miss refuses a curve.
+        others = [each[1].miss(each[0].step_s) for each in checks if isinstance(each, tuple) and each is not checked]
+        training = Training(line, fair, time_to_accuracy, goal, gradient_noise)
+        rows += list_rows(line, evidence, checked, max([1.0, *others, *elsewhere]), plan["predict"], training)
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def list_evidence(
+    plan: dict, runs: pd.DataFrame, scaling: pd.DataFrame, run_phases: pd.DataFrame, allreduces: list[dict]
+) -> list[tuple[pd.DataFrame, Evidence]]:
+    """Return the rows of each curve with a rate, of the table `scaling`, and what is known of it."""
+    repeats = Repeats(plan, runs, run_phases)
     kinds = {each["spec"]["device"]: each["spec"]["device_kind"] for each in plan["runs"].values()}
     rates = scaling[scaling["images_per_s_median"].notna()]
     lines = [rows for _, rows in rates.groupby(LINE, sort=False) if not is_independent(rows.iloc[0])]
-    evidence = [collect_evidence(line, rates, repeats, allreduces, kinds) for line in lines]
-    checks = [check(each) for each in evidence]
-    rows: list[dict[str, Any]] = []
-    for line, known, checked in zip(lines, evidence, checks, strict=True):
-        # Its own miss refuses a curve.
-        others = [each[1].miss(each[0].step_s) for each in checks if isinstance(each, tuple) and each is not checked]
-        widened = max((miss for miss in others), default=1.0)
-        training = Training(line, fair, time_to_accuracy, goal)
-        rows += list_rows(line, known, checked, widened, plan["predict"], training)
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return [(line, collect_evidence(line, rates, repeats, allreduces, kinds)) for line in lines]
 
 
 def collect_evidence(
@@ -137,12 +155,16 @@ def check(evidence: Evidence) -> tuple[Point, Bracket] | NoBracket | None:
 class Training:
     """Steps until the target of a curve's framework, and what a run takes beside its training."""
 
-    def __init__(self, line: pd.DataFrame, runs: pd.DataFrame, times: pd.DataFrame, goal: Goal):
+    def __init__(
+        self, line: pd.DataFrame, runs: pd.DataFrame, times: pd.DataFrame, goal: Goal, gradient_noise: pd.DataFrame
+    ):
         """runs: the table of fair ones; times: the table time_to_accuracy."""
         keys = dict(line.iloc[0][CURVE])
         own = runs[(runs[CURVE] == pd.Series(keys)).all(axis=1) & (runs["status"] == "completed")]
         reached = times[times["threshold"] == goal.threshold] if goal.is_target else times[:0]
         reached = reached[(reached[CURVE] == pd.Series(keys)).all(axis=1)]
+        noise = gradient_noise[(gradient_noise[CURVE] == pd.Series(keys)).all(axis=1)]
+        self.noise_scale = bracket_noise_scale(noise["gradient_squared"], noise["variance_trace"])
         self.threshold = goal.threshold
         self.measured = [_read_reached(batch, rows) for batch, rows in reached.groupby("global_batch_size")]
         largest = own[own["num_gpus"] == own["num_gpus"].max()]
@@ -170,6 +192,7 @@ class Training:
             return {"threshold": self.threshold, "lacks_target": explain(str(lack))}
         found: dict[str, Any] = {"threshold": self.threshold}
         found |= {"critical_batch_low": learning.critical_low, "critical_batch_high": learning.critical_high}
+        found |= {f"noise_scale_{end}": value for end, value in zip(ENDS, self.noise_scale or (), strict=False)}
         # More devices evaluate in less time at best, and in the same at worst.
         evaluations = self.evaluation_s * self.num_gpus / count, self.evaluation_s
         ends = zip(ENDS, (learning.low, learning.high), steps_s, evaluations, strict=True)
@@ -199,17 +222,15 @@ def list_rows(
 ) -> Iterator[dict[str, Any]]:
     """Return the rows of one curve. places: the predicted ones of all devices, as in the plan."""
     first = line.iloc[0]
-    common = {name: first[name] for name in (*LINE, "curve")}
+    common = name_line(line)
     refusal = str(checked) if isinstance(checked, NoBracket) else None
     errors: dict[str, Any] = {}
     if isinstance(checked, tuple):
         point, bracket = checked
-        batch = round(point.images * point.place.num_gpus)
-        error = point.step_s / bracket.middle - 1
-        errors = {"checked_num_gpus": point.place.num_gpus, "checked_error_frac": error}
         refusal = "outside_its_band" if bracket.miss(point.step_s) > 1 + max(TOLERANCE, point.error_frac) else None
-        own = common | describe_place(point.place, batch) | describe_rate(bracket, batch, 1.0)
-        yield own | {"measured_images_per_s": batch / point.step_s, "error_frac": error}
+        own = describe_check(line, point, bracket)
+        errors = {"checked_num_gpus": own["num_gpus"], "checked_error_frac": own["error_frac"]}
+        yield own
     largest = int(line["num_gpus"].max())
     for each in places:
         count = each["num_gpus"]
@@ -231,6 +252,17 @@ def list_rows(
             continue
         ends = bracket.low / widened, bracket.high * widened
         yield row | describe_rate(bracket, batch, widened) | training.describe(count, batch, ends)
+
+
+def name_line(line: pd.DataFrame) -> dict[str, Any]:
+    return {name: line.iloc[0][name] for name in (*LINE, "curve")}
+
+
+def describe_check(line: pd.DataFrame, point: Point, bracket: Bracket) -> dict[str, Any]:
+    """Return the largest measured count of a curve beside its bracket from the smaller ones."""
+    batch = round(point.images * point.place.num_gpus)
+    own = name_line(line) | describe_place(point.place, batch) | describe_rate(bracket, batch, 1.0)
+    return own | {"measured_images_per_s": batch / point.step_s, "error_frac": point.step_s / bracket.middle - 1}
 
 
 def explain(code: str) -> str:

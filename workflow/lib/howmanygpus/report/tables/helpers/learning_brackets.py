@@ -5,6 +5,9 @@ The steps of a batch B are S(B) = S_min (1 + B_crit / B): below the critical bat
 steps, and beyond it no fewer (McCandlish et al. 2018, arXiv:1812.06162, equation 2.7). Every pair of S_min and B_crit
 that agrees with all measured batches is kept; the lowest and highest of their steps are the bracket. One measured batch
 agrees with all critical batches, so that the bracket reaches from as many steps to as many images.
+
+The gradient noise, where it was measured, tells the critical batch in another way, up to a factor that depends on the
+network. It is printed beside the fitted one and changes nothing.
 """
 
 from collections.abc import Sequence
@@ -75,3 +78,18 @@ def bracket_steps(measured: Sequence[Reached], batch: float) -> Learning:
     return Learning(
         float((least[agrees] * form).min()), float((most[agrees] * form).max()), criticals.min(), criticals.max()
     )
+
+
+def bracket_noise_scale(squares: Sequence[float], traces: Sequence[float]) -> tuple[float, float] | None:
+    """Return the noise scale less and plus two standard errors; None with fewer than two measurements.
+
+    squares, traces: of each measurement, the estimates of |G|^2 and of S in the table `gradient_noise`. The scale is
+    the ratio S/|G|^2 of their means; its error is that of a ratio of means to first order (Cochran 1977, Sampling
+    Techniques, section 2.11). It is also None if a mean is not positive.
+    """
+    square, trace = np.asarray(squares, float), np.asarray(traces, float)
+    if len(square) < 2 or square.mean() <= 0 or trace.mean() <= 0:
+        return None
+    scale = trace.mean() / square.mean()
+    error = float(np.std(trace - scale * square, ddof=1) / np.sqrt(len(square)) / square.mean())
+    return max(float(scale) - 2 * error, 0.0), float(scale) + 2 * error
