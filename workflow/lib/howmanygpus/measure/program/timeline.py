@@ -27,7 +27,8 @@ class Timeline:
     def place(self, reports: list[Report], arrived: float, waited_s: float = 0.0) -> list[Report]:
         """Return the reports that arrived at a moment of the steady clock, with their times by that clock.
 
-        waited_s: since the look before, which may be late on a busy machine. Times that are no seconds since 1970 stay as they are, for the error that names them.
+        waited_s: since the look before, which may be late on a busy machine. Times that are no seconds since 1970 stay
+        as they are, for the error that names them.
         """
         is_set = False
         if timed := [report.time for report in reports if report.has_time and self._is_possible(report.time, arrived)]:
