@@ -38,15 +38,15 @@ def decisions(tmp_path_factory, environment_record):
     study = {"per_device_batch_size": [1024], "warmup_steps": 5}
     # Pandas makes integers of thresholds that are whole numbers.
     study |= {"quality": {"metric": "test_loss", "thresholds": [3], "margin": 1}}
-    # A pair shows faults of the exchange within three steps, and three strategies show moments that are rounded.
-    parts = {"small": (["moments"], ["ddp", "zero1", "fsdp2"], 1, 60)}
-    parts |= {"gross": (["average", "batch"], ["ddp", "zero1"], 2, 10)}
+    # A pair shows faults of the exchange within three steps, and three strategies that differ each time all others.
+    parts = {"small": (["moments"], ["ddp", "zero1", "fsdp2"], {"num_gpus": [1], "repeats": 2}, 60)}
+    parts |= {"gross": (["average", "batch"], ["ddp", "zero1"], {"num_gpus": [2]}, 10)}
     project.write_config(
         **{
             name: study
-            | {"num_gpus": [num_gpus]}
+            | grid
             | {"program": program | {"command": f"{command}{steps}", "axes": {"fault": faults, "strategy": strategies}}}
-            for name, (faults, strategies, num_gpus, steps) in parts.items()
+            for name, (faults, strategies, grid, steps) in parts.items()
         }
     )
     tables = [f"results/tables/{name}/answer" for name in parts]
