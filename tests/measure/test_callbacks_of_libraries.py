@@ -19,9 +19,9 @@ EPOCHS, STEPS = 2, 12
 RUNS = ("usual", "resident_input", "no_exchange")
 
 
-def find_python(library: str) -> str:
-    """Return a Python of PATH that has a library with PyTorch. The test is skipped without."""
-    for name in ("python3", "python"):
+def find_python(library: str, own: str) -> str:
+    """Return a Python that has a library with PyTorch, of PATH or our own. The test is skipped without."""
+    for name in ("python3", "python", own):
         python = shutil.which(name)
         if python and not subprocess.run([python, "-c", f"import torch, {library}"], capture_output=True).returncode:
             return python
@@ -67,8 +67,9 @@ def test_keras(environment_python, tmp_path):
 
 
 @pytest.mark.parametrize("library", ["lightning", "transformers"])
-def test_a_library_of_pytorch_and_its_control_runs(library, tmp_path):
-    first, second = train(find_python(library), library, tmp_path, *RUNS, num_processes=2)
+def test_a_library_of_pytorch_and_its_control_runs(library, environment_python, tmp_path):
+    python = find_python(library, environment_python("pytorch-cpu"))
+    first, second = train(python, library, tmp_path, *RUNS, num_processes=2)
     check_usual(tmp_path, 9)
     assert follow(tmp_path, "usual")[0].facts["sharded"] is False
     for run in RUNS[1:]:
