@@ -74,7 +74,7 @@ def test_a_library_of_pytorch_and_its_control_runs(library, environment_python, 
     assert follow(tmp_path, "usual")[0].facts["sharded"] is False
     for run in RUNS[1:]:
         progress, _ = follow(tmp_path, run)
-        assert not progress.explain_ignored_control() and progress.steps == EPOCHS * STEPS
+        assert not progress.explain_ignored_control() and progress.steps >= EPOCHS * STEPS
         assert list(tmp_path.glob(f"{run}.jsonl.rank1@*")), "each process reports"
     for run in RUNS:
         assert (first[run] == second[run]) == (run != "no_exchange"), "parameters after training"

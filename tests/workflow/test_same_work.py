@@ -32,9 +32,10 @@ def decisions(tmp_path_factory, environment_record):
         assert program.count(right) == 1
         (project.folder / f"{fault}.py").write_text(program.replace(right, wrong))
     project.take_environment(environment_record("pytorch-cpu"))
-    command = "torchrun --standalone --nproc-per-node {num_gpus} {fault}.py --size small --strategy {strategy}"
-    command += " --tokens {per_device_batch_size} --seed {seed} --epochs 1 --steps-per-epoch "
-    program = {"environment": "pytorch_ddp", "files": files, "same_work": ["strategy"], "unit": "tokens"}
+    command = "python {fault}.py --size small --strategy {strategy} --tokens {per_device_batch_size} --seed {seed}"
+    command += " --epochs 1 --steps-per-epoch "
+    program = {"environment": "pytorch_ddp", "start": "per_device", "files": files}
+    program |= {"same_work": ["strategy"], "unit": "tokens"}
     study = {"per_device_batch_size": [1024], "warmup_steps": 5}
     # Pandas makes integers of thresholds that are whole numbers.
     study |= {"quality": {"metric": "test_loss", "thresholds": [3], "margin": 1}}
