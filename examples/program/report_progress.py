@@ -51,6 +51,16 @@ def control(name):
     return is_asked
 
 
+def is_due(step, every):
+    """Whether a step is to be reported: all of the first ten, by which strategies are compared, and then every few."""
+    return step <= 10 or step % every == 0
+
+
+def count_parameters(model):
+    """Return the number of parameters that a model of PyTorch trains."""
+    return sum(each.numel() for each in model.parameters() if each.requires_grad)
+
+
 class _Resident:
     def __init__(self, loader):
         self._loader, self._batch = loader, None
@@ -77,12 +87,18 @@ def stop_exchange(model):
     """In a control run without exchange, have DistributedDataParallel and fully_shard (FSDP) exchange nothing.
 
     DDP adds up gradients as in no_sync(). FSDP gathers all parameters once and keeps them, which takes the memory of
-    the whole model, and its optimizer updates none, so that its time counts as exchange.
+    the whole model, and its optimizer updates none, so that its time counts as exchange. FullyShardedDataParallel
+    (FSDP 1) cannot do so, which ends the control run with that reason.
     """
     if not control("no_exchange"):
         return
     from torch.nn.parallel import DistributedDataParallel
 
+    if any(type(part).__name__ == "FullyShardedDataParallel" for part in model.modules()):
+        cannot = (
+            "FullyShardedDataParallel (FSDP 1) gathers its parameters in each step; fully_shard (FSDP 2) can keep them"
+        )
+        report(status="unsupported", reason=cannot)
     DistributedDataParallel.require_backward_grad_sync = property(lambda self: False, lambda self, value: None)
     for part in model.modules():
         if hasattr(part, "set_requires_gradient_sync"):

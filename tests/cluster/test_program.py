@@ -1,10 +1,15 @@
 """A program of a user runs as jobs of a cluster: over two nodes, once per node, once per device, and by mpirun."""
 
+import csv
 import json
 import re
 import shutil
 
+import pytest
+
 from hanging import HANG_S
+from helpers.slowed_program import PROGRAM as SLOWED
+from helpers.slowed_program import SHARE
 from howmanygpus.report.telemetry import read_telemetry
 from project import ROOT
 from slurm.project import ClusterProject
@@ -108,3 +113,22 @@ def test_the_documented_torchrun_reports_from_the_first_of_two_nodes(cluster, en
     assert all(record["job"]["started_at"] >= probe.stat().st_mtime - 1 for record in records), (
         "runs wait for the probe"
     )
+
+
+def test_a_program_that_its_exchange_between_two_nodes_slows_is_told_so(cluster, tmp_path):
+    project = ClusterProject(tmp_path / "project", cluster, devices_per_node=1)
+    project.leave_figures_blank()
+    shutil.copy2(ROOT / "examples" / "program" / "report_progress.py", project.folder)
+    (project.folder / "train.py").write_text(SLOWED)
+    program = {"command": "python3 train.py exchange {rendezvous}", "start": "per_device"}
+    program |= {"files": ["train.py", "report_progress.py"]}
+    project.write_config(
+        slowed={"program": program, "devices": ["fake"], "num_gpus": [1, 2], "warmup_steps": 6, "diagnose": True}
+    )
+    table = "results/tables/slowed/explanations.tsv"
+    project.snakemake(table)
+    (row,) = csv.DictReader(project.read(table).splitlines(), delimiter="\t")
+    assert (row["num_gpus"], row["num_nodes"]) == ("2", "2") and row["causes"].split(", ")[0] == "exchange"
+    for name in ("loss_frac", "exchange_frac"):
+        assert float(row[name]) == pytest.approx(SHARE, abs=0.03), row["sentence"]
+    assert abs(float(row["unexplained_frac"])) < 0.03 and not row["run_next"], row["sentence"]

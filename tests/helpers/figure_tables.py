@@ -157,7 +157,7 @@ def make_phases(runs: pd.DataFrame) -> pd.DataFrame:
 
 def make_timelines(runs: pd.DataFrame) -> pd.DataFrame:
     """Timelines of two devices and a host: the first half is training, then the first device evaluates alone."""
-    halves = {"training_frac": "1,0", "evaluation_frac": "0,1", "first_step_frac": "0,0"}
+    halves = {"training_frac": "1,0", "evaluation_frac": "0,1", "first_step_frac": "0,0", "checkpoint_frac": "0,0"}
     rows = [{"device": "phases"} | halves]
     rows += [{"device": f"cpu{i}", "utilisation_frac": f"0.9,{1 - i}", "memory_gib": "1,2"} for i in range(2)]
     rows.append({"device": "host", "utilisation_frac": "0.5,0.5", "disk_read_gib_per_s": "0.1,0"})

@@ -83,3 +83,19 @@ def test_reports_in_blocks_keep_their_times():
 def test_a_clock_that_is_ahead_on_another_host_is_no_clock_that_is_set():
     progress, _ = follow([(1001.0 + step, [{"step": step, "time": 1101.0 + step}]) for step in range(11)])
     assert (progress.clocks.measured_steps, progress.clocks.measured_s) == (9, 9.0)
+
+
+def test_a_look_that_comes_late_is_no_clock_that_is_set(tmp_path):
+    """A busy machine pauses the thread that looks, here while it begins to measure other work."""
+    program = {"report": None, "start": "once"}
+    spec = SimpleNamespace(program=program, num_nodes=1, warmup_steps=2, global_batch_size=32)
+    attempt = SimpleNamespace(events=tmp_path / "events.jsonl", path=tmp_path)
+    others = SimpleNamespace(start=lambda: time.sleep(0.8), stop=lambda: None)
+    watcher = Watcher(spec, attempt, time.time(), others)
+    with watcher.path.open("a") as file:
+        for step in range(13):
+            file.write(json.dumps({"step": step, "time": time.time()}) + "\n")
+            file.flush()
+            time.sleep(0.02)
+    watcher.close()
+    assert (watcher.progress.clocks.measured_steps, watcher.error) == (10, "")

@@ -11,7 +11,10 @@ from howmanygpus.measure.program.progress import Progress
 from howmanygpus.measure.program.reports import parse_json
 from project import ROOT
 
+ARGS = {"process_index": 0, "fsdp": []}
+NOTHING = {"should_log": False, "should_evaluate": False, "should_save": False}
 MODEL = SimpleNamespace(parameters=lambda: [SimpleNamespace(numel=lambda: 12, requires_grad=True)], modules=lambda: [])
+KERAS_MODEL = SimpleNamespace(trainable_weights=[SimpleNamespace(shape=(3, 4))], save=None, save_weights=None)
 LOADER = ["first", "second", "third"]
 
 
@@ -52,21 +55,24 @@ def read_phases(tmp_path) -> list[tuple]:
     return [(event.get("phase"), event.get("num_steps") or event.get("metric")) for event in events]
 
 
-EXPECTED = [("compile", 5), ("train", 5), ("train", 2), (None, {"accuracy": 0.5}), ("train", 3)]
+FIRST = [("compile", 1), *[("warmup", 1)] * 4, *[("train", 1)] * 5]
+EXPECTED = [*FIRST, ("train", 2), (None, {"accuracy": 0.5}), ("train", 3)]
+"""The first ten steps are reported each, so that strategies can be compared."""
 
 
 def test_lightning(load, tmp_path):
     callback, trainer = load("report_lightning")(every=5, accuracy="val_acc"), SimpleNamespace()
     trainer.global_rank, trainer.sanity_checking, trainer.current_epoch = 0, True, 0
-    trainer.strategy = SimpleNamespace(model=MODEL)
+    trainer.strategy, trainer.save_checkpoint = SimpleNamespace(model=MODEL), None
     trainer.global_step, trainer.callback_metrics = 0, {"val_acc": 0.1}
+    callback.setup(trainer, MODEL, "fit")
     callback.on_validation_start(trainer, None)
     callback.on_validation_end(trainer, None)
     trainer.sanity_checking = False
     callback.on_train_start(trainer, MODEL)
     for step in range(1, 16):
         trainer.global_step = step
-        callback.on_train_batch_end(trainer, None, None, None, step)
+        callback.on_train_batch_end(trainer, None, {"loss": 1.0}, None, step)
         if step == 12:
             trainer.callback_metrics = {"val_acc": 0.5}
             callback.on_validation_start(trainer, None)
@@ -76,20 +82,22 @@ def test_lightning(load, tmp_path):
 
 def test_transformers(load, tmp_path):
     callback = load("report_transformers")(every=5, accuracy="eval_accuracy")
-    state, args = SimpleNamespace(global_step=0, epoch=0.0), SimpleNamespace(process_index=0)
-    callback.on_train_begin(args, state, None, model=MODEL)
+    state, args = SimpleNamespace(global_step=0, epoch=0.0), SimpleNamespace(**ARGS)
+    control = SimpleNamespace(**NOTHING)
+    callback.on_init_end(args, state, control, model=MODEL)
+    callback.on_train_begin(args, state, control, model=MODEL)
     for step in range(1, 16):
         state.global_step, state.epoch = step, step / 12
-        callback.on_step_end(args, state, SimpleNamespace(should_evaluate=False))
+        callback.on_step_end(args, state, control)
         if step == 12:
-            callback.on_epoch_end(args, state, None)
-            callback.on_evaluate(args, state, None, metrics={"eval_accuracy": 0.5, "eval_loss": 2.0})
+            callback.on_epoch_end(args, state, control)
+            callback.on_evaluate(args, state, control, metrics={"eval_accuracy": 0.5, "eval_loss": 2.0})
     assert read_phases(tmp_path) == EXPECTED
 
 
 def test_keras(load, tmp_path):
     callback = load("report_keras")(every=5, accuracy="val_accuracy")
-    callback.model = SimpleNamespace(trainable_weights=[SimpleNamespace(shape=(3, 4))])
+    callback.model = KERAS_MODEL
     callback.on_train_begin()
     for step in range(1, 16):
         callback.on_train_batch_end(step, {"loss": 1.0})
@@ -104,18 +112,19 @@ def test_only_the_first_process_reports(load, tmp_path, process):
     callback = load(f"report_{process}")(every=1)
     if process == "lightning":
         trainer = SimpleNamespace(global_rank=1, global_step=1, strategy=SimpleNamespace(model=MODEL))
+        trainer.save_checkpoint = None
         callback.on_train_start(trainer, MODEL)
         callback.on_train_batch_end(trainer, None, None, None, 0)
     else:
-        state, args = SimpleNamespace(global_step=1), SimpleNamespace(process_index=1)
+        state, args = SimpleNamespace(global_step=1), SimpleNamespace(**ARGS | {"process_index": 1})
         callback.on_train_begin(args, state, None, model=MODEL)
-        callback.on_step_end(args, state, SimpleNamespace(should_evaluate=False))
+        callback.on_step_end(args, state, SimpleNamespace(**NOTHING))
     assert not (tmp_path / "report.jsonl").exists()
 
 
 def test_reports_are_lines_of_json(load, tmp_path):
     callback = load("report_keras")()
-    callback.model = SimpleNamespace(trainable_weights=[SimpleNamespace(shape=(3, 4))])
+    callback.model = KERAS_MODEL
     callback.on_train_begin()
     (line,) = (tmp_path / "report.jsonl").read_text().splitlines()
     assert set(json.loads(line)) == {"step", "versions", "time", "parameters"}
@@ -145,9 +154,10 @@ def test_callbacks_stop_the_exchange_of_a_run_without_it(load, tmp_path, monkeyp
     callback, part = load(f"report_{process}")(), Part()
     model = SimpleNamespace(parameters=MODEL.parameters, modules=lambda: [part])
     if process == "lightning":
-        callback.on_train_start(SimpleNamespace(global_rank=0, strategy=SimpleNamespace(model=model)), model)
+        trainer = SimpleNamespace(global_rank=0, strategy=SimpleNamespace(model=model), save_checkpoint=None)
+        callback.on_train_start(trainer, model)
     else:
-        callback.on_train_begin(SimpleNamespace(process_index=0), None, None, model=model)
+        callback.on_train_begin(SimpleNamespace(**ARGS), None, None, model=model)
     wrapped = sys.modules["torch.nn.parallel"].DistributedDataParallel()
     wrapped.require_backward_grad_sync = True
     assert not wrapped.require_backward_grad_sync, "as in no_sync(), whatever the framework sets"
@@ -155,6 +165,20 @@ def test_callbacks_stop_the_exchange_of_a_run_without_it(load, tmp_path, monkeyp
         ("set_requires_gradient_sync", "set_reshard_after_forward", "set_reshard_after_backward"), (False, False)
     )
     assert hear_controls(tmp_path) == ["no_exchange"]
+
+
+class FullyShardedDataParallel:
+    """A module of FSDP 1, which gathers its parameters in each step whatever it is told."""
+
+
+def test_a_model_whose_exchange_cannot_be_left_out_is_none_without_it(load, tmp_path, monkeypatch):
+    """Else a run with all of its exchange would be that without, and exchange would cost nothing."""
+    monkeypatch.setenv("HOWMANYGPUS_CONTROL", "no_exchange")
+    load("report_lightning")
+    sys.modules["report_progress"].stop_exchange(SimpleNamespace(modules=lambda: [FullyShardedDataParallel()]))
+    lines = (tmp_path / "report.jsonl").read_text().splitlines()
+    (ended,) = [report for line in lines if (report := parse_json(line, 0.0)).status]
+    assert ended.status == "unsupported" and "FSDP" in ended.reason
 
 
 def test_the_trainer_gets_its_first_batch_again_and_again(load, tmp_path, monkeypatch):

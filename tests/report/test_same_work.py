@@ -27,7 +27,7 @@ STEPS = (1, 2, 5, 10, 20)
 NUM_ORDERS, NUM_STEPS = 100, 60
 
 
-def make_variants(losses, steps=STEPS, printed=None, qualities=None, axes=None, **changes):
+def make_variants(losses, steps=STEPS, printed=None, qualities=None, axes=None, thresholds=(0.9,), **changes):
     """Return the tables of runs and losses, and the question, of a study whose axis `strategy` is of one work.
 
     losses: those at `steps` by strategy and number of devices. printed: decimal places of losses. qualities: by
@@ -54,7 +54,7 @@ def make_variants(losses, steps=STEPS, printed=None, qualities=None, axes=None, 
     config = FIXED["config"] | {"variants": variants, "program": {"unit": "tokens"}}
     plan = {"config": config, "how": (*HOW, "program.axes.strategy"), "runs": planned}
     table = add_differences(table, plan, set(runs[IDENTITY].itertuples(index=False, name=None)))
-    times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": [0.9]})
+    times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": list(thresholds)})
     return runs, times, table, Question(works={name: each["work"] for name, each in variants.items()})
 
 
@@ -81,6 +81,15 @@ def test_strategies_of_one_work_are_one_decision_that_names_what_the_others_lose
     assert set(others) == {"zero1", "fsdp2"} and others["fsdp2"]["times_faster"]["median"] == pytest.approx(0.8)
     assert others["fsdp2"]["loss"]["median"] == USUAL[-1] and others["zero1"]["quality"]["median"] == 0.95
     assert all(strategy in render_screen(facts) for strategy in RATES)
+
+
+@pytest.mark.parametrize("wrong", [0, 1e-2], ids=["recommended", "refused"])
+def test_facts_of_a_threshold_that_is_a_whole_number_are_those_of_json(wrong):
+    """Pandas makes integers of such thresholds that are none of JSON's. `answer` writes the facts as JSON."""
+    losses = on_counts(ddp=USUAL, fsdp2=scale(USUAL, *[wrong] * len(STEPS)))
+    (decision,) = answer(losses, thresholds=[0, 2])["decisions"]
+    assert decision["goal"]["threshold"] == 0 and decision["goal"]["unreached"] == [2]
+    assert bool(decision["recommended"]) == (not wrong)
 
 
 def test_without_losses_at_equal_steps_nothing_is_recommended():

@@ -42,6 +42,10 @@ def evaluation(start_s, end_s):
     return {"event": "evaluation", "wall_s": end_s, "elapsed_s": end_s - start_s}
 
 
+def checkpoint(start_s, end_s):
+    return {"event": "checkpoint", "wall_s": end_s, "elapsed_s": end_s - start_s}
+
+
 def store(results, samples, events, name="run0", columns=COLUMNS, **changes):
     """Store the run `name` of 100 seconds with these samples and events."""
     folder = results / "results" / "runs" / name
@@ -128,6 +132,20 @@ def test_phases_are_shares_of_each_bin(tmp_path):
     assert (training[find_bins(20, 60)] == 1).all() and (evaluating[find_bins(60, 70)] == 1).all()
     assert training[140] == evaluating[140] == 0.5
     assert not (first + training + evaluating)[[*range(20), *range(141, 200)]].any()
+
+
+def test_a_checkpoint_is_a_phase_of_its_own_and_pauses_the_phase_in_which_it_was_written(tmp_path):
+    """The seconds of an event are without the checkpoints in it, here from 40 to 50 and from 70 to 80."""
+    paused = [checkpoint(40, 50), window(20, 90) | {"elapsed_s": 50.0}]
+    events = [checkpoint(2, 4), window(10, 20, "compile"), paused[0], checkpoint(70, 80), paused[1]]
+    events += [checkpoint(90, 95), window(95, 100)]
+    store(tmp_path, [], events)
+    phases = read_rows(tmp_path)["run0", 0, "phases"]
+    saving, training, first = (phases[f"{name}_frac"] for name in ("checkpoint", "training", "first_step"))
+    spans = [(2, 4), (40, 50), (70, 80), (90, 95)]
+    assert all((saving[find_bins(*span)] == 1).all() for span in spans) and saving.sum() == 2 * 27
+    assert all((training[find_bins(*span)] == 1).all() for span in [(20, 40), (50, 70), (80, 90), (95, 100)])
+    assert training.sum() == 2 * 55 and first.sum() == 2 * 10
 
 
 def test_each_node_has_its_own_devices_and_host_and_hosts_stand_last(tmp_path):
@@ -217,9 +235,10 @@ def draw(tmp_path, rows_of, runs):
     return figure, panels
 
 
-def describe(devices, bin_s=25.0, hosts=0, evaluating="0,0,0,0"):
+def describe(devices, bin_s=25.0, hosts=0, evaluating="0,0,0,0", saving="0,0,0,0"):
     """Return rows of the table with four bins: memory and utilisation of each device are lists as in the table."""
     phases = {"first_step_frac": "1,0,0,0", "training_frac": "0,1,0.5,0", "evaluation_frac": evaluating}
+    phases |= {"checkpoint_frac": saving}
     rows = [{"node": 0, "device": "phases"} | phases]
     rows += [
         {"node": node, "device": name, "utilisation_frac": busy, "memory_gib": memory}
@@ -295,6 +314,17 @@ def test_phases_fill_the_strip_and_evaluations_are_shaded_below(tmp_path):
     ]
     (shade,) = [rectangle for collection in utilisation.collections for rectangle in list_rectangles(collection)]
     assert shade[:2] == (75, 100)
+
+
+def test_checkpoints_have_a_colour_and_a_name_if_there_are_any(tmp_path):
+    rows = describe([(0, "cpu0", "1,1,1,1", "1,1,1,1")], evaluating="0,0,0.5,0", saving="0,0,0,1")
+    figure, panels = draw(tmp_path, lambda framework: rows, make_study("a", repeats=1))
+    strip, utilisation, _ = panels["a, 2 devices"]
+    assert list_rectangles(strip.collections[-1]) == [(75, 100, 0, 1)]
+    assert [rectangle[:2] for each in utilisation.collections for rectangle in list_rectangles(each)] == [(75, 100)]
+    assert "checkpoints" in {text.get_text() for text in figure.legends[0].get_texts()}
+    none, _ = draw(tmp_path, lambda framework: describe([]), make_study("a", repeats=1))
+    assert "checkpoints" not in {text.get_text() for text in none.legends[0].get_texts()}
 
 
 def list_rectangles(collection):

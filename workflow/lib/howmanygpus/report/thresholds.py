@@ -32,10 +32,10 @@ def summarize_time_to_accuracy(table: pd.DataFrame, clock: str = "time_to_accura
 def choose_hardest_threshold(summary: pd.DataFrame) -> float:
     """Return the hardest threshold of a summary: the highest, or the lowest if lower values are better."""
     is_higher_better = (summary["better"] == "higher").all()
-    return summary["threshold"].max() if is_higher_better else summary["threshold"].min()
+    return float(summary["threshold"].max() if is_higher_better else summary["threshold"].min())
 
 
 def choose_easiest_threshold(summary: pd.DataFrame) -> float:
     """Return the easiest threshold of a summary."""
     is_higher_better = (summary["better"] == "higher").all()
-    return summary["threshold"].min() if is_higher_better else summary["threshold"].max()
+    return float(summary["threshold"].min() if is_higher_better else summary["threshold"].max())

@@ -20,7 +20,7 @@ SERIES = {
     **{"disk_read_gib_per_s": "mean", "disk_write_gib_per_s": "mean"},
 }
 """How the samples in a bin are joined. Rates of disks are those of the host."""
-PHASE_SERIES = ("first_step_frac", "training_frac", "evaluation_frac")
+PHASE_SERIES = ("first_step_frac", "training_frac", "evaluation_frac", "checkpoint_frac")
 """Share of each bin that a phase takes. What remains is start-up, logging and waiting."""
 LONGEST_HOLD = 3.0
 """A sample describes at most this many usual intervals before it; a longer gap is a gap of the line."""
@@ -72,7 +72,9 @@ def bin_phases(events: list[dict], bin_s: float, num_bins: int) -> dict[str, np.
     spans: dict[str, list[tuple[float, float]]] = {phase: [] for phase in PHASE_SERIES}
     for event in events:
         if phase := name_phase(event):
-            spans[phase].append((event["wall_s"] - event["elapsed_s"], event["wall_s"]))
+            span = event["wall_s"] - event["elapsed_s"], event["wall_s"]
+            checkpoints = spans["checkpoint_frac"]
+            spans[phase] += [span] if phase == "checkpoint_frac" else leave_out(checkpoints, *span)
     shares = {}
     for phase, ends in spans.items():
         starts_s, ends_s = np.array(ends, float).reshape(-1, 2).T
@@ -81,10 +83,24 @@ def bin_phases(events: list[dict], bin_s: float, num_bins: int) -> dict[str, np.
     return shares
 
 
+def leave_out(pauses: list[tuple[float, float]], begin_s: float, end_s: float) -> list[tuple[float, float]]:
+    """Return the spans of a phase that paused, which is as much longer.
+
+    pauses: all before its end, by time. begin_s: its end without its seconds, which lies too late by its pauses.
+    """
+    spans = []
+    for pause_begin_s, pause_end_s in reversed(pauses):
+        if pause_end_s <= begin_s:
+            break
+        spans.append((pause_end_s, end_s))
+        begin_s, end_s = begin_s - (pause_end_s - pause_begin_s), pause_begin_s
+    return [*spans, (begin_s, end_s)]
+
+
 def name_phase(event: dict) -> str | None:
     """Return the phase that an event ends; None if it is none of PHASE_SERIES."""
-    if event["event"] == "evaluation" and "elapsed_s" in event:
-        return "evaluation_frac"
+    if event["event"] in ("evaluation", "checkpoint") and "elapsed_s" in event:
+        return f"{event['event']}_frac"
     if event["event"] == "window":
         return "first_step_frac" if event["phase"] == "compile" else "training_frac"
     return None

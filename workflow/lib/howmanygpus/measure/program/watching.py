@@ -107,11 +107,13 @@ class Watcher:
 
     def _follow_file(self) -> None:
         with self.path.open(encoding="utf-8", errors="replace") as file:
-            rest, is_last = "", False
+            rest, is_last, looked_s = "", False, time.monotonic()
             while not self.ended.is_set():
                 is_last = is_last or self._stop.is_set()
+                before_s, looked_s = looked_s, time.monotonic()
                 *lines, rest = (rest + file.read()).split("\n")
-                arrived = self.convert_to_wall_time(time.monotonic())
+                arrived_s = time.monotonic()
+                arrived, waited_s = self.convert_to_wall_time(arrived_s), arrived_s - before_s
                 if is_last and not self._is_cut:
                     # Nobody writes to the end of this line any more.
                     lines.append(rest)
@@ -120,7 +122,7 @@ class Watcher:
                         for report in filter(None, map(parse_facts, lines)):
                             self.progress.note(report)
                     else:
-                        self._add((parse_json(line, arrived) for line in filter(str.strip, lines)), arrived)
+                        self._add((parse_json(line, arrived) for line in filter(str.strip, lines)), arrived, waited_s)
                 except Exception as error:  # what was not taken must not look like a shorter training
                     self._fail(error)
                 if is_last:
@@ -140,13 +142,16 @@ class Watcher:
         place = f"the file that ${REPORT_VARIABLE} names"
         return f"wrote no report to {place}; see docs/program.md for how it reports{self._on_which_node}"
 
-    def _add(self, found: Iterable[Report], arrived: float) -> None:
-        """Take reports that arrived together. One that is no report is an error after those before it."""
+    def _add(self, found: Iterable[Report], arrived: float, waited_s: float = 0.0) -> None:
+        """Take reports that arrived together, waited_s after the look before; see Timeline.place.
+
+        One that is no report is an error after those before it.
+        """
         reports: list[Report] = []
         try:
             reports.extend(found)
         finally:
-            for report in self._timeline.place(reports, arrived):
+            for report in self._timeline.place(reports, arrived, waited_s):
                 self._take(report, arrived)
 
     def _take(self, report: Report, arrived: float) -> None:

@@ -30,7 +30,11 @@ MOST_RUNS = 12
 """A study with more series shows one of each framework."""
 PERCENT, MIB_PER_GIB = 100.0, 1024.0
 PHASE_LOOKS = {"first_step_frac": "#000000", "training_frac": "#C4C4C4", "evaluation_frac": "#AA4499"}
+PHASE_LOOKS |= {"checkpoint_frac": "#009E73"}
 PHASE_NAMES = {"first_step_frac": "first step", "training_frac": "training", "evaluation_frac": "evaluation"}
+PHASE_NAMES |= {"checkpoint_frac": "checkpoints"}
+SHADED = ("evaluation_frac", "checkpoint_frac")
+"""Phases that pause the training."""
 DASHED = (0, (2, 1))
 ALL_CPUS = "cpu"
 """Device of older samples: all processes of a run on a node."""
@@ -231,6 +235,8 @@ def _fill(axes: Axes, times_s: np.ndarray, lower: np.ndarray, upper: np.ndarray,
         ],
         axis=-1,
     )[upper[first] > lower[first]]
+    if not len(corners):
+        return
     codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
     # One path with all rectangles is a tenth of the text that as many paths are.
     path = Path(corners.reshape(-1, 2), np.tile(codes, len(corners)).astype(Path.code_type))
@@ -257,9 +263,10 @@ def _find_top(drawn: list[Timeline], panel: Panel) -> float:
 
 
 def _draw_panel(axes: Axes, timeline: Timeline, panel: Panel, top: float, names_all: bool) -> None:
-    """Draw one line per device or host. Bins that are evaluation for the most part are shaded."""
-    shade = np.where(timeline.phases["evaluation_frac"] > 0.5, top, 0.0)
-    _fill(axes, timeline.times_s, np.zeros_like(shade), shade, color=PHASE_LOOKS["evaluation_frac"], alpha=0.15)
+    """Draw one line per device or host. Bins that are a phase of SHADED for the most part are shaded."""
+    for phase in SHADED:
+        shade = np.where(timeline.phases[phase] > 0.5, top, 0.0)
+        _fill(axes, timeline.times_s, np.zeros_like(shade), shade, color=PHASE_LOOKS[phase], alpha=0.15)
     axes.set_ylim(0, top)
     lines = _find_lines(timeline, panel)
     if not lines:
@@ -314,7 +321,10 @@ def _find_end(values: np.ndarray, times_s: np.ndarray) -> tuple[float, float]:
 
 def _explain(figure: Figure, drawn: list[Timeline], panels: list[Panel], size: tuple[float, float]) -> None:
     """Name the phases and the lines of the disk above the runs."""
-    handles: list = [Patch(color=colour, label=PHASE_NAMES[phase]) for phase, colour in PHASE_LOOKS.items()]
+    # Programs alone have checkpoints.
+    has_checkpoints = any(timeline.phases["checkpoint_frac"].any() for timeline in drawn)
+    shown = [phase for phase in PHASE_LOOKS if phase != "checkpoint_frac" or has_checkpoints]
+    handles: list = [Patch(color=PHASE_LOOKS[phase], label=PHASE_NAMES[phase]) for phase in shown]
     handles.append(Patch(facecolor="white", edgecolor=GREY, linewidth=0.5, label=REST))
     if any(len(panel.columns) > 1 for panel in panels):
         handles += [

@@ -4,8 +4,8 @@ What the devices and hosts of each run did over time, and the phases of the run,
 Each run has one row for its phases, one for each device and one for each host (`host`, per node). A series is a list of
 NUM_BINS values between commas, of equal bins of `bin_s` seconds from the launcher's start to the end of the run; an
 empty one has no samples. Utilisation and disk rates are means, memory is the maximum. The phases are the shares of each
-bin that the first step, training and evaluation take; the rest is start-up, logging and waiting. `run_dir` names the
-run as in the table `runs`. Runs that were tried and have no outcome are not listed.
+bin that the first step, training, evaluation and a program's checkpoints take; the rest is start-up, logging and
+waiting. `run_dir` names the run as in the table `runs`. Runs that were tried and have no outcome are not listed.
 """
 
 from pathlib import Path
