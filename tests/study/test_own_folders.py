@@ -137,12 +137,6 @@ def test_the_example_is_written_for_its_frameworks_and_can_be_planned(monkeypatc
     assert families == {"torch", "keras", "flax"} and {run.framework for run in plan.runs.values()} == set(frameworks)
 
 
-@pytest.mark.parametrize("name", ["parameters.py", "torch.py"])
-def test_the_documentation_shows_the_example(name):
-    text = (ROOT / "docs" / "own_model.md").read_text()
-    assert f"<!-- example: {name} -->\n```python\n{(EXAMPLE / name).read_text()}```" in text
-
-
 FAMILIES = ["pytorch_ddp", "keras_mirrored", "jax_sharding", "mxnet_gluon", "chainer_mn"]
 
 

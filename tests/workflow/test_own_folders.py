@@ -1,8 +1,9 @@
-"""The folder of docs/own_model.md goes through the workflow: weights, the full gate, runs, and what reruns them."""
+"""The example of a model in a folder goes through the workflow: weights, the gate, runs, and what reruns them."""
 
 import json
 import os
 import re
+import shutil
 
 import pytest
 import yaml
@@ -13,9 +14,10 @@ MOST = min(3, len(os.sched_getaffinity(0)))
 """Devices of the largest layout that the gate observes on this machine."""
 
 
-def read_example(name: str) -> str:
+def read_study() -> dict:
     text = (ROOT / "docs" / "own_model.md").read_text()
-    return re.search(rf"<!-- example: {name} -->\n```\w+\n(.*?)```", text, re.DOTALL)[1]
+    example = re.search(r"<!-- example: folder study -->\n```\w+\n(.*?)```", text, re.DOTALL)[1]
+    return yaml.safe_load(example)["studies"]["mine"]
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +27,10 @@ def project(tmp_path_factory, environment_record):
     folder = project.folder / "models" / "silu_net"
     folder.mkdir(parents=True)
     for name in ("parameters.py", "torch.py"):
-        (folder / name).write_text(read_example(name))
+        shutil.copy(ROOT / "examples" / "model_folder" / "silu_net" / name, folder / name)
     project.take_environment(environment_record("pytorch-cpu"))
     project.edit("workflow/lib/howmanygpus/gate/task.py", ONLY_SGD)
-    (given,) = yaml.safe_load(read_example("folder study"))["studies"].values()
-    project.write_config(own=given | {"frameworks": ["pytorch_ddp"], "devices": ["cpu"], "epochs": 1})
+    project.write_config(own=read_study() | {"frameworks": ["pytorch_ddp"], "devices": ["cpu"], "epochs": 1})
     project.snakemake(*ROWS)
     return project
 

@@ -26,7 +26,7 @@ from howmanygpus.report.pages import table_pages
 from howmanygpus.report.tables import list_tables
 from howmanygpus.study.loaders import NATIVE_LOADERS
 from howmanygpus.study.networks import list_models
-from howmanygpus.study.published import PROTOCOLS, list_published, read_rows
+from howmanygpus.study.published import PROTOCOLS, read_rows
 
 DOCUMENTS = (
     *(Path("config/README.md"), Path("profiles/README.md")),
@@ -100,37 +100,10 @@ def describe_model_options() -> str:
     return format_table(("model", "option", "accepts", "default", "meaning"), rows)
 
 
-def describe_published_numbers() -> str:
-    """Return a table of all published numbers as they are printed, one row per series, network and hardware."""
-    results: dict[tuple[str, ...], list[str]] = {}
-    for table in list_published():
-        for row in read_rows(table):
-            key = (table, row["series"], row["model"], row["hardware"], row["input"])
-            results.setdefault(key, []).append(_describe_result(row))
-    rows = [[f"`{key[0]}`", *(text or NOTHING for text in key[1:]), "; ".join(own)] for key, own in results.items()]
-    return format_table(("table", "series", "network", "hardware", "images", "results"), rows)
-
-
 def describe_unfair() -> str:
     """Return a table of what was unfair in published studies, by the protocol that repeats it."""
     rows = [[f"`{row['source']}`", f"`{row['protocol']}`", row["statement"]] for row in read_rows(PROTOCOLS)]
     return format_table(("source", "protocol", "what the source did"), rows)
-
-
-def _describe_result(row: dict[str, str]) -> str:
-    """Describe one published result, such as `4 GPUs, batch 256: 2036 s, accuracy 0.8365, 9.68 USD`."""
-    size = [f"{row['num_gpus']} GPU{'s' * (row['num_gpus'] != '1')}"] if row["num_gpus"] else []
-    size += [f"batch {row['global_batch_size']}"] if row["global_batch_size"] else []
-    unit = " min" if ":" in row["duration"] else " s"
-    found = [f"{row['duration']}{unit}"] if row["duration"] else []
-    found += [f"{row['images_per_s']} images/s"] if row["images_per_s"] else []
-    found += [f"{row['quality_metric']} {row['quality']}"] if row["quality"] else []
-    found += [f"{'to' if row['duration'] else 'never'} {row['quality_metric']} {row['threshold']}"] * bool(
-        row["threshold"]
-    )
-    found += [f"{row['price']} {row['currency']}"] if row["price"] else []
-    found = found or [f"{row['epochs']} epochs"]
-    return f"{', '.join(size)}: {', '.join(found)}"
 
 
 def list_overrides() -> str:
@@ -344,7 +317,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "protocols_keys": partial(describe_keys, "config", "protocols"),
     "quality_keys": partial(describe_keys, "config", "quality"),
     "overrides": list_overrides,
-    "published_numbers": describe_published_numbers,
     "unfair_protocols": describe_unfair,
     "model_options": describe_model_options,
     "machine_keys": partial(describe_keys, "machine"),
