@@ -23,7 +23,8 @@ PEAK_LIMIT = 0.5
 """Smallest rate of a healthy GPU, as a share of its card's published peak.
 
 Large products in half precision reach 78 to 86 % on A100, H100, H200, GH200 and B200 (Bekman, Machine Learning
-Engineering, maximum achievable matmul FLOPS). Below half, and so for copies of memory, something limits the card.
+Engineering, maximum achievable matmul FLOPS). Below half, something limits the card. Copies of memory have the same
+limit, because no such table of them is known.
 """
 UNDISTURBED_FRAC = 0.9
 """Smallest share of the time in which a CPU device must have had its cores for its rates to be compared."""
