@@ -39,11 +39,21 @@ def choose(table: pd.DataFrame, batch: int, **more) -> pd.DataFrame:
     return table[(table[list(asked)] == list(asked.values())).all(axis=1)]
 
 
+def skip_if_disturbed(calls: list[dict]) -> None:
+    """Other work changes the rates from one call to the next, and runs that it disturbed are not recommended."""
+    if any(call["runs"]["disturbed"].any() for call in calls):
+        pytest.skip("other work on this machine disturbed some runs")
+
+
 @pytest.mark.parametrize("batch", [64, 128])
 def test_the_rate_of_two_devices_is_within_the_bracket_from_one(predicted_and_measured, batch):
     before, after = predicted_and_measured
     assert set(before["runs"]["num_gpus"]) == {1}
     (row,) = choose(before["predictions"], batch, scaling_mode="weak").to_dict("records")
+    if pd.concat([before["runs"], after["runs"]])["disturbed"].any():
+        pytest.skip(
+            "other work of this machine disturbed some runs, whose rates tell what it did and not what is tested"
+        )
     rates = choose(after["runs"], batch)["images_per_s"]
     assert len(rates) == STUDY["repeats"]
     low, high = row["images_per_s_low"], row["images_per_s_high"]
@@ -69,6 +79,7 @@ def test_the_steps_of_twice_the_largest_batch_are_within_the_bracket(predicted_a
 
 
 def test_the_answer_says_predicted_until_two_devices_are_measured(predicted_and_measured):
+    skip_if_disturbed(predicted_and_measured)
     before, after = predicted_and_measured
     assert "Predicted, not measured" in before["answer"] and "2 x cpu" in before["answer"]
     assert "Predicted, not measured" not in after["answer"]
