@@ -10,9 +10,10 @@ from howmanygpus.report.columns import BATCH, PLACE, SERIES, list_columns
 from howmanygpus.report.figures.speedup import choose_threshold
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import has_failed
-from howmanygpus.report.rows import choose_inputs, count_units, find_unit, name_series
+from howmanygpus.report.rows import choose_inputs, count_units, find_unit, name_count, name_series
 from howmanygpus.report.style import (
     GREY,
+    add_headline,
     choose_styles,
     describe_guess,
     draw_empty_figure,
@@ -21,7 +22,7 @@ from howmanygpus.report.style import (
     note_rates,
 )
 from howmanygpus.report.thresholds import summarize_time_to_accuracy
-from howmanygpus.report.words import choose_runs
+from howmanygpus.report.words import choose_runs, write_number
 
 TITLE = "Price to train and to reach the target"
 CATEGORY = "Time and price"
@@ -40,7 +41,23 @@ def draw(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
         return draw_empty_figure(NOTHING)
     figure, (axes,) = make_panels([describe_target(prices)], (8.4, 1.3 + 0.42 * len(prices)))
     draw_prices(axes, prices)
+    add_headline(figure, write_headline(prices))
     return figure
+
+
+def write_headline(prices: pd.DataFrame) -> str:
+    """Return the cheapest configuration until the target or, if none reached it, of whole trainings."""
+    if prices["currency"].nunique() > 1:
+        return ""
+    reached = prices["cost_to_accuracy"].astype(float)
+    is_target = bool(np.isfinite(reached).any())
+    costs = reached if is_target else prices["cost"].astype(float)
+    best, num_runs = prices.loc[costs.idxmin()], choose_runs(prices["cost"])
+    until = f" to {name_metric(best['metric'])} {best['target']:g}" if is_target else ""
+    price = (
+        f"{write_number(num_runs * costs.min())} {best['currency']}{f' per {num_runs:,} runs' if num_runs > 1 else ''}"
+    )
+    return f"Cheapest{until}: {price}, {best['series']} on {name_count(best['num_gpus'], 'device')}"
 
 
 def summarize_prices(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
