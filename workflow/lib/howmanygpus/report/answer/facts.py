@@ -311,7 +311,9 @@ def _decide_part(
         "clock": clock,
         "other_clock": _decide_by_other_clock(chosen, trusted, goal, question, by_count) if chosen else None,
         "counts": [describe_shown(best) | {"is_recommended": best is chosen} for best in by_place.values()],
-        "configurations": [describe_shown(each) for each in _list_configurations(listed, named)],
+        "configurations": [
+            describe_shown(each) for each in _list_configurations(listed, [*named, *_list_configurations(shown, named)])
+        ],
         "networks": networks,
         "why": why,
         "doubts": doubts,
