@@ -174,7 +174,9 @@ def test_disturbed_runs_are_counted_with_the_command_that_repeats_them():
     rows = [{"framework": "a", "disturbed": disturbed} for disturbed in (True, False, False)]
     (decision,) = make_facts(*rows)["decisions"]
     (doubt,) = [each for each in decision["doubts"] if each["kind"] == "disturbed"]
-    assert doubt["text"] == "Disturbed by other work: 1 of 3 runs, also of configurations named here."
+    assert doubt["text"] == (
+        "Disturbed by other work: 1 of 3 runs, also of the recommended configuration, whose 2 other repeats count."
+    )
     assert doubt["run_next"] == [".venv/bin/python workflow/scripts/retry_runs.py --disturbed --study s"]
     assert not find_doubt(make_facts({"framework": "a"}), "disturbed"), "nobody looked"
 

@@ -150,6 +150,17 @@ def test_the_figure_has_squares_bars_crosses_and_the_noise_scale():
     assert all(note in images.get_xlabel() for note in ("knee", "largest batch", "noise", "repeats"))
 
 
+@pytest.mark.parametrize(
+    ("largest", "words"), [(32, ("rate pytorch_ddp 1.9 x", "to the target pytorch_ddp 1.5 x")), (64, ("rate",))]
+)
+def test_the_headline_has_gain_and_cost_of_the_largest_batch(largest, words):
+    figure = draw_batches(tabulate({size: rates for size, rates in RATES.items() if size <= largest}))
+    plt.close(figure)
+    headline = " ".join(figure.get_suptitle().split())
+    assert f"batches of 8 to {largest}" in headline and all(each in headline for each in words)
+    assert ("target" in headline) == (largest == 32), "the largest batch never reached it"
+
+
 def test_the_largest_batch_is_no_knee_in_the_figure_as_in_the_answer():
     figure = draw_batches(tabulate({8: (100,), 16: (200,)}))
     plt.close(figure)

@@ -7,8 +7,9 @@ import pytest
 
 from helpers.answers import make_runs
 from helpers.decisions import answer, answer_all, around, find, find_facts, get_doubts, priced, repeat
+from helpers.messages import says
 from howmanygpus.report.answer.facts import Question, decide
-from howmanygpus.report.answer.texts import render_screen
+from howmanygpus.report.answer.texts import compare_rows, render_screen
 from howmanygpus.report.tables.explanations import COLUMNS as EXPLANATIONS
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.report.words import LONGEST, is_cut, shorten
@@ -148,7 +149,7 @@ def test_a_program_without_quality_is_compared_by_its_rate_in_its_own_unit():
     decision, text = answer(repeat(around(10), **program), repeat(around(4), num_gpus=2, **program), thresholds=())
     assert decision["goal"]["threshold"] is None and decision["recommended"]["num_gpus"] == 2
     assert (
-        "2 x cpu, a, 8 samples per device" in text
+        "2 x cpu, a, 8 samples a step per device" in text
         and "samples/s" in text
         and "accuracy" not in text
         and "unchecked" not in get_doubts(decision)
@@ -214,17 +215,112 @@ def test_the_sentence_of_the_recommended_curve_says_why_no_more_devices():
     ]
     table = pd.DataFrame(rows, columns=EXPLANATIONS)
     facts = decide(runs, times, Question(), table)
-    assert facts["decisions"][0]["why"] == {
+    why = dict(facts["decisions"][0]["why"])
+    assert why.pop("facts")["gain"]["median"] == pytest.approx(100 / 90)
+    assert why == {
         "further": None,
         **{"kind": "curve", "sentence": "a 2 loses.", "curve": "a 2 loses."},
         **{"remedy": None, "run_next": None},
     }
-    assert "Why no more devices: a 2 loses." in render_screen(facts)
+    text = " ".join(render_screen(facts).split())
+    assert says(text, "Why no more devices: 2", "1.11 x", "1.5 x", "a 2 loses.")
     assert decide(runs, times, Question(), table[:1])["decisions"][0]["why"]["kind"] == "gain_unexplained"
     ends = table.assign(not_known=["", "", "no run without exchange", ""]).replace("", None)
     assert decide(runs, times, Question(), ends)["decisions"][0]["why"]["sentence"] == "a 4 loses.", (
         "all of it is known"
     )
+
+
+@pytest.mark.parametrize(("mode", "other"), [("weak", 8), ("strong", 32)])
+def test_the_curve_of_the_recommended_batch_is_explained_also_if_more_is_known_of_another(mode, other):
+    """Recommended are 16 images on one device. In strong scaling, two devices have 8 each."""
+    size = 16 if mode == "weak" else 8
+    groups = [(1, 100, 16, 16), (1, 130, other, other), (2, 90, size, 2 * size)]
+    rows = [
+        repeat(around(s), num_gpus=n, per_device_batch_size=own, global_batch_size=whole) for n, s, own, whole in groups
+    ]
+    runs, evaluations = make_runs(*[row for group in rows for row in group])
+    times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": [0.9]})
+    same = {"framework": "a", "variant": "base", "precision": "fp32", "device": "cpu", "num_gpus": 2, "loss_frac": 0.5}
+    sizes = (other, 2 * other) if mode == "weak" else (other // 2, other)
+    of_other = dict(zip(("per_device_batch_size", "global_batch_size"), sizes, strict=True), sentence="b.")
+    own = {"per_device_batch_size": size, "global_batch_size": 2 * size, "sentence": "own.", "not_known": "something"}
+    table = pd.DataFrame([same | each | {"scaling_mode": mode} for each in (of_other, own)], columns=EXPLANATIONS)
+    why = decide(runs, times, Question(), table)["decisions"][0]["why"]
+    assert (why["sentence"], why["facts"]["is_other_batch"]) == ("own.", False)
+    why = decide(runs, times, Question(), table[:1])["decisions"][0]["why"]
+    assert (why["sentence"], why["facts"]["is_other_batch"]) == ("b.", True)
+
+
+@pytest.mark.parametrize(
+    ("counts", "sizes", "kind", "line"),
+    [
+        ([1], [8], "one_count", "num_gpus: [1, 2]"),
+        ([1, 2], [8], "one_batch", "per_device_batch_size: [8, 16]"),
+        ([1, 2], [8, 16], "nothing_to_run", None),
+    ],
+)
+def test_an_answer_without_doubts_says_what_to_run_next(counts, sizes, kind, line):
+    """The smaller batch is the faster one, and a second device does not pay."""
+    slow = {8: 1.0, 16: 1.2}
+    groups = [
+        repeat(around(slow[size] * s, 0.001), "a", n, per_device_batch_size=size, global_batch_size=size * n)
+        for n, s in zip(counts, (100, 90), strict=False)
+        for size in sizes
+    ]
+    decision, text = answer(*groups, repeat(around(300), "b"))
+    assert not [doubt for doubt in decision["doubts"] if doubt["run_next"]]
+    assert (decision["next"]["kind"], decision["next"]["run_next"]) == (kind, line)
+    assert line is None or f"Next, in the study: {line}" in text
+
+
+def test_a_doubt_with_a_command_and_a_refusal_have_nothing_else_to_run_next():
+    assert answer(repeat([100]), repeat([300], "b"))[0]["next"] is None
+    assert answer(repeat(around(100), status="crashed"))[0]["next"] is None
+
+
+@pytest.mark.parametrize("is_recommended", [True, False])
+def test_doubts_about_runs_say_whether_the_recommended_configuration_is_affected(is_recommended):
+    best, other = repeat(around(100)), repeat(around(300), "b")
+    (best if is_recommended else other)[0] |= {"disturbed": True, "health": "hot", "is_outlier": True}
+    (best if is_recommended else other)[1] |= {"stale_because": "other data"}
+    decision, _ = answer(best, other)
+    for kind in ("stale", "disturbed", "health", "outliers"):
+        assert find_facts(decision, kind)["is_recommended"] == is_recommended, kind
+    assert find_facts(decision, "disturbed")["num_left"] == 3 - is_recommended
+
+
+def test_a_refusal_shows_all_that_was_measured_and_what_was_disturbed():
+    """The baseline is disturbed; what is not on two devices is the base of efficiencies."""
+    groups = [
+        repeat(around(100), disturbed=True),
+        *(repeat(around(s), name, 2) for name, s in (("a", 60), ("b", 70))),
+        repeat(around(40), num_gpus=4, disturbed=True),
+    ]
+    decision, text = answer(*groups)
+    assert decision["refusal"]
+    assert [(one["num_gpus"], one["efficiency"]) for one in decision["counts"]] == [(1, None), (2, None), (4, None)]
+    assert len(decision["configurations"]) == 4
+    assert [line.split()[-3:] for line in text.splitlines() if line.startswith("  1 ")] == [["3", "of", "3"]]
+
+
+def test_only_more_devices_than_the_baseline_have_an_efficiency_in_the_table():
+    decision, _ = answer(*(repeat(around(s), name, n) for name, n, s in (("a", 1, 100), ("b", 1, 110), ("a", 2, 90))))
+    table = compare_rows(decision, "images")
+    place = table["head"].index("efficiency")
+    assert [row["cells"][place] for row in table["rows"]] == ["baseline", "", "56 %"]
+
+
+def test_what_a_program_counts_is_said_by_step_and_in_its_own_unit():
+    program = {"input": "program", "unit": "tokens", "parity": "not_checked", "model": "mine"}
+    groups = [
+        repeat(around(s), num_gpus=n, per_device_batch_size=64, global_batch_size=64 * n, images_per_s=1000.0 * n)
+        for n, s in ((1, 100), (2, 95))
+    ]
+    decision, text = answer(*[[row | program for row in rows] for rows in groups])
+    assert "64 tokens a step per device" in text
+    assert decision["why"]["kind"] == "more_images" and "tokens/s" in decision["why"]["sentence"]
+    assert "image" not in decision["why"]["sentence"]
 
 
 def test_a_remedy_and_what_would_tell_more_are_never_cut():
@@ -237,9 +333,8 @@ def test_a_remedy_and_what_would_tell_more_are_never_cut():
     facts = decide(runs, times, Question(), pd.DataFrame([row], columns=EXPLANATIONS))
     text = render_screen(facts)
     assert "31 % a ..." in text or "a ...\n" in text or " ...\n" in text
-    assert (
-        "\nRemedy to try: loader_workers: 2 instead of 1.\n" in text and "Next, in the study: diagnose: true\n" in text
-    )
+    assert "\nRemedy to try: loader_workers: 2 instead of 1.\n" in text
+    assert "Next, in the study: diagnose: true" in " ".join(text.split())
 
 
 def test_the_first_words_of_a_sentence_are_left_out_where_it_is_cut():

@@ -94,6 +94,27 @@ def test_a_recommendation_that_is_not_the_fastest_of_its_series_is_in_table_and_
     assert times.get_title(loc="left").startswith("Use 1 x cpu, pytorch_ddp, 8 images per device")
 
 
+def test_the_headline_says_what_the_recommendation_gains_or_why_not_more(tmp_path):
+    table, _ = decide_on(curve(), tmp_path)
+    gain, price = (101 / 56, 1.1)
+    headline = " ".join(draw_closed(table).get_suptitle().split())
+    assert headline == f"2 devices instead of 1 device: {gain:.3g} x as fast, at {price:.3g} x the price"
+    table, _ = decide_on([*repeat(100.0), *repeat(90.0, num_gpus=2)], tmp_path)
+    headline = " ".join(draw_closed(table).get_suptitle().split())
+    assert headline == f"No more than 1 device: 2 are {101 / 91:.3g} x as fast, at 1.8 x the price"
+    table, _ = decide_on(curve(disturbed=True), tmp_path)
+    assert draw_closed(table).get_suptitle() == "", "the title of the panel has the refusal"
+
+
+def test_points_are_named_by_their_nodes_where_these_vary(tmp_path):
+    spread = {"num_nodes": 2, "placement": "2 nodes"}
+    rows = [*repeat(100.0), *repeat(50.0, num_gpus=2), *repeat(60.0, "keras_mirrored", num_gpus=2, **spread)]
+    axes = draw_closed(decide_on(rows, tmp_path)[0]).axes[0]
+    assert sorted(text.get_text() for text in axes.texts if "node" in text.get_text()) == ["1 node", "2 nodes"]
+    axes = draw_closed(decide_on(curve(), tmp_path)[0]).axes[0]
+    assert not any("node" in text.get_text() for text in axes.texts)
+
+
 def test_prices_below_a_cent_are_those_of_1000_runs(tmp_path):
     rows = [row | {"cost": row["cost"] / 1000} for row in curve()]
     prices = draw_closed(decide_on(rows, tmp_path)[0]).axes[1]

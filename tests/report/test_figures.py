@@ -84,6 +84,28 @@ def test_a_figure_shows_marks_and_names_or_says_why_not(tmp_path, name, grid):
         assert_is_drawn(figure, NAMES.get(name, SERIES))
 
 
+HEADLINES = {
+    "decision": ("1 device", "2 are 1 x as fast", "x the price"),
+    "price": ("accuracy 0.9", "EUR", "a base on 1 device"),
+    "time_split": ("45 %", "start-up"),
+    "variants": ("best 1.00 x", "base"),
+    "speedup": ("1 to 4 devices", "4 x"),
+    "throughput_by_gpus": ("400 images/s", "4 devices"),
+    "time_to_accuracy": ("0.9", "1 s"),
+    "quality_by_epoch": ("0.95",),
+}
+"""What the headline of a figure of the grid `complete` says, as far as it has numbers of the tables."""
+
+
+@pytest.mark.parametrize("name", HEADLINES)
+def test_a_headline_says_in_numbers_what_to_see(name):
+    tables = make_tables(*GRIDS["complete"])
+    figure = load_figure(name).draw(**{table: tables[table] for table in describe_figure(name).tables})
+    plt.close(figure)
+    headline = " ".join(figure.get_suptitle().split())
+    assert all(part in headline for part in HEADLINES[name]), headline
+
+
 def test_a_figure_without_marks_or_names_is_noticed():
     with pytest.raises(AssertionError, match="nothing is drawn"):
         assert_is_drawn(plt.subplots()[0], ())

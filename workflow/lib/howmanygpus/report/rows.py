@@ -13,6 +13,9 @@ from howmanygpus.measure.spec import RANDOM_INPUTS, RESIDENT
 from howmanygpus.report.columns import SERIES, list_columns
 from howmanygpus.report.files import read_texts, write_table
 
+IMAGES = "images"
+"""What studies without a program count."""
+
 
 def name_count(count: int, noun: str) -> str:
     """Write a number of things, such as `1 device` and `64 devices`."""
@@ -25,8 +28,8 @@ def find_unit(table: pd.DataFrame) -> str:
 
 
 def count_units(count: int, unit: str) -> str:
-    """Write a number of what a study counts, such as `1 image` and `64 tokens`. unit: the plural."""
-    return f"{count} {name_one(unit) if count == 1 else unit}"
+    """Write a batch, such as `1 image` and, of what a program counts, `64 tokens a step`. unit: the plural."""
+    return f"{count} {name_one(unit) if count == 1 else unit}{'' if unit == IMAGES else ' a step'}"
 
 
 def name_one(unit: str) -> str:

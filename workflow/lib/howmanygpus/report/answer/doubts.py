@@ -102,6 +102,26 @@ def list_doubts(case: Case) -> list[Facts]:
     ]
 
 
+def find_next(case: Case, is_open: bool) -> Facts | None:
+    """Return what to run next if no doubt says it; None if one does, or without a recommendation.
+
+    is_open: whether a doubt or the reason for no more devices has something to run next. The kind is what the study has
+    measured one of only, or that there is nothing to run.
+    """
+    if case.chosen is None or is_open:
+        return None
+    counts = sorted(case.by_count)
+    sizes = sorted(
+        int(size) for size in case.runs.loc[case.runs["num_gpus"] == counts[0], "per_device_batch_size"].unique()
+    )
+    kind, line = "nothing_to_run", None
+    if case.runs["num_gpus"].nunique() == 1:
+        kind, line = "one_count", f"num_gpus: {[*counts, 2 * counts[-1]]}"
+    elif len(sizes) == 1:
+        kind, line = "one_batch", f"per_device_batch_size: {[*sizes, 2 * sizes[-1]]}"
+    return {"kind": kind, "text": word("doubts", kind), "run_next": line}
+
+
 Doubts = Iterable[tuple[Any, ...]]
 """Kind and facts, whose sentence is in workflow/report/templates/doubts.jinja, and what to run next."""
 
@@ -113,12 +133,22 @@ def _doubt_runs(case: Case) -> Doubts:
     if stale.any():
         named = {run_dir for each in case.named for run_dir in each.run_dirs}
         is_named = bool(runs.loc[stale, "run_dir"].isin(named).any())
-        yield "stale", {"num_runs": int(stale.sum()), "is_named": is_named}
+        yield "stale", {"num_runs": int(stale.sum()), "is_named": is_named} | _find_recommended(case, stale)
     num_disturbed = int(runs["disturbed"].eq(True).sum())
     if num_disturbed:
         is_named = any(each.num_disturbed for each in case.named)
         facts = {"num_disturbed": num_disturbed, "num_runs": len(runs), "is_named": is_named}
+        facts |= _find_recommended(case, runs["disturbed"].eq(True))
+        facts["num_left"] = case.chosen.num_repeats if case.chosen else 0
         yield "disturbed", facts, f"{name_script(RETRY)} --disturbed --study {runs['study'].iloc[0]}"
+
+
+def _find_recommended(case: Case, is_affected: pd.Series) -> Facts:
+    """Return whether a run of the recommended configuration is among some runs, as a fact; None if there is none."""
+    if case.chosen is None:
+        return {"is_recommended": None}
+    own = case.runs[OF_STUDY] == [case.chosen.names[name] for name in OF_STUDY]
+    return {"is_recommended": bool((own.all(axis=1) & is_affected).any())}
 
 
 def _doubt_work(case: Case) -> Doubts:
@@ -135,7 +165,8 @@ def _doubt_work(case: Case) -> Doubts:
         yield "unequal_ends", ended
     unended = runs["unended_checkpoint"].dropna()
     if len(unended):
-        yield "unended_checkpoint", {"num_runs": len(unended), "step": int(unended.iloc[0])}
+        facts = {"num_runs": len(unended), "step": int(unended.iloc[0])}
+        yield "unended_checkpoint", facts | _find_recommended(case, runs["unended_checkpoint"].notna())
     if case.unproven:
         yield "unproven", {"frameworks": case.unproven, "is_recommended": (runs["parity"] == "failed").any().item()}
     if case.is_any_done and (runs["parity"] == "not_checked").any() and not is_program(runs):
@@ -395,10 +426,12 @@ def _doubt_hosts(case: Case) -> Doubts:
     unhealthy = runs[runs["health"].notna()]
     if len(unhealthy):
         facts = {"num_runs": len(unhealthy), "finding": unhealthy["health"].value_counts().index[0]}
+        facts |= _find_recommended(case, runs["health"].notna())
         yield "health", facts, f"{name_script(RETRY)} --unhealthy --study {runs['study'].iloc[0]}"
     outliers = runs[runs["is_outlier"].eq(True)]
     if len(outliers):
-        yield "outliers", {"num_runs": len(outliers), "frameworks": _list_frameworks(outliers)}
+        facts = {"num_runs": len(outliers), "frameworks": _list_frameworks(outliers)}
+        yield "outliers", facts | _find_recommended(case, runs["is_outlier"].eq(True))
     drift = measure_drift(compute_relative_rates(choose_inputs(runs)))
     if drift is not None and drift.is_trend:
         unit, per_hour = choose_unit(drift.hours)
@@ -411,7 +444,8 @@ def _doubt_lacking(case: Case) -> Doubts:
     runs = case.runs
     unfinished = runs["status"].isin(UNFINISHED)
     if unfinished.any() and case.is_any_done:
-        yield "unfinished", {"num_open": int(unfinished.sum()), "num_runs": len(runs)}
+        facts = {"num_open": int(unfinished.sum()), "num_runs": len(runs)}
+        yield "unfinished", facts | _find_recommended(case, unfinished)
     is_done = runs.groupby("framework", sort=False)["status"].transform(lambda own: own.eq("completed").any())
     for framework, own in runs[~is_done].groupby("framework", sort=False):
         tried = own[own["status"] != "missing"]

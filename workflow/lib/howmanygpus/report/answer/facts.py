@@ -22,7 +22,7 @@ from howmanygpus.report.answer.candidates import (
     use_clock,
     walk,
 )
-from howmanygpus.report.answer.doubts import UNEQUAL_FRAC, Case, list_doubts, list_unreached
+from howmanygpus.report.answer.doubts import UNEQUAL_FRAC, Case, find_next, list_doubts, list_unreached
 from howmanygpus.report.answer.limits import find_limit
 from howmanygpus.report.answer.names import OF_STUDY
 from howmanygpus.report.answer.same_work import explain_other_quality, explain_other_work, group_places
@@ -254,10 +254,13 @@ def _decide_part(
         refusal = explain_other_work(runs, found, known) or _compare_qualities(found, goal, question.margin)
     refusal = refusal or _refuse(runs, found, equal, is_baseline_needed=question.deadline_h is None)
     shown = trusted or equal
-    by_count, by_place = _choose_by_count(shown, question.worth_doubling), _choose_by_place(shown)
+    by_count = _choose_by_count(shown, question.worth_doubling)
     chosen = None
     if refusal is None:
         chosen, refusal = _choose(trusted, question)
+    # Without a recommendation, all that was measured is shown, if possible what can be compared.
+    listed = found if refusal is not None else shown
+    by_place = dict(sorted((_choose_by_place(listed) | _choose_by_place(shown)).items()))
     if chosen:
         by_count[chosen.num_gpus] = by_place[chosen.num_gpus, chosen.names["num_nodes"]] = chosen
     alternatives = _list_alternatives(chosen, shown, by_count) if chosen else []
@@ -287,6 +290,12 @@ def _decide_part(
         models_of_one_price=models if len(models) > 1 else [],
         networks=[each for each in networks if each["finding"]],
     )
+    why, doubts = find_limit(case, explanations), list_doubts(case)
+
+    def describe_shown(candidate: Candidate) -> Facts:
+        """Return the numbers of a configuration, without an efficiency if it cannot be compared."""
+        return _describe(candidate, by_count if any(candidate is each for each in shown) else {})
+
     return {
         "goal": {
             "metric": name_metric(goal.metric) if goal.metric else None,
@@ -304,11 +313,14 @@ def _decide_part(
         "ties": [_name(other) | {"is_named": any(other is each for _, each in alternatives)} for other in ties],
         "clock": clock,
         "other_clock": _decide_by_other_clock(chosen, trusted, goal, question, by_count) if chosen else None,
-        "counts": [_describe(best, by_count) | {"is_recommended": best is chosen} for best in by_place.values()],
-        "configurations": [_describe(each, by_count) for each in _list_configurations(shown, named)],
+        "counts": [describe_shown(best) | {"is_recommended": best is chosen} for best in by_place.values()],
+        "configurations": [
+            describe_shown(each) for each in _list_configurations(listed, [*named, *_list_configurations(shown, named)])
+        ],
         "networks": networks,
-        "why": find_limit(case, explanations),
-        "doubts": list_doubts(case),
+        "why": why,
+        "doubts": doubts,
+        "next": find_next(case, any(each["run_next"] for each in (*doubts, *([why] if why else [])))),
     }
 
 
@@ -604,11 +616,13 @@ def _name(candidate: Candidate) -> Facts:
 
 
 def _describe(candidate: Candidate, by_count: dict[int, Candidate]) -> Facts:
-    """Return all numbers of a configuration. Its efficiency is that against the fastest on the fewest devices."""
-    first = next(iter(by_count.values()))
-    speedup = candidate.gain_over(first)
+    """Return all numbers of a configuration. Its efficiency is that against the baseline, the fastest on the fewest.
+
+    by_count: empty for what is compared with nothing.
+    """
+    first = next(iter(by_count.values()), None)
     is_base = candidate is first
-    ratio = candidate.num_gpus / first.num_gpus
+    speedup = None if first is None or is_base else candidate.gain_over(first)
     return {
         **_name(candidate),
         "duration_s": summarize(candidate.durations),
@@ -618,8 +632,9 @@ def _describe(candidate: Candidate, by_count: dict[int, Candidate]) -> Facts:
         "cost_per_million": summarize(candidate.costs_per_million),
         "currency": candidate.currency,
         "device_seconds": candidate.time * candidate.num_billed,
-        "speedup": None if is_base else speedup.as_fact(),
-        "efficiency": None if is_base else speedup.median / ratio,
+        "is_baseline": is_base,
+        "speedup": speedup.as_fact() if speedup else None,
+        "efficiency": speedup.median * first.num_gpus / candidate.num_gpus if speedup and first else None,
         "quality": summarize(candidate.qualities),
         "roc_auc": summarize(candidate.areas),
         "loss": summarize(candidate.losses),

@@ -4,6 +4,7 @@ from math import isfinite
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from howmanygpus.report.answer.candidates import Candidate
@@ -11,6 +12,7 @@ from howmanygpus.report.answer.details import read_cause
 from howmanygpus.report.answer.doubts import Case
 from howmanygpus.report.columns import SERIES, list_columns
 from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.rows import find_unit
 from howmanygpus.report.shares import NAMED_FRAC
 from howmanygpus.report.words import word
 
@@ -22,7 +24,8 @@ def find_limit(case: Case, explanations: pd.DataFrame | None) -> Facts | None:
 
     explanations: the table of that name, if it was made. The result has a kind, and what read_cause returns; `curve` is
     the sentence on the recommended curve, also if something else decided, or None; `further` says that larger numbers
-    gain too little as well, or is None.
+    gain too little as well, or is None. `facts` of a curve say whether the sentence has a loss, and whether it is about
+    another batch than the recommended one, because that one has no curve.
     """
     chosen = case.chosen
     if chosen is None or not (case.runs["num_gpus"] > chosen.num_gpus).any():
@@ -67,12 +70,19 @@ def _find_limit(case: Case, chosen: Candidate, own: pd.Series | None) -> Facts |
         rate = median(more.rates) / median(chosen.rates)
         sizes = [each.names["global_batch_size"] for each in (chosen, more)]
         if rate >= needed and sizes[0] < sizes[1]:
-            return _say("more_images", **known, rate=rate, images=rate / trained, sizes=sizes)
+            return _say(
+                "more_images", **known, rate=rate, images=rate / trained, sizes=sizes, unit=find_unit(case.runs)
+            )
     if (lack := _find_lacking_batch(case, chosen, more)) is not None:
         return _say("other_batch", **known, **lack)
     if own is None:
         return _say("gain_unexplained", **known)
-    return {"kind": "curve"} | read_cause(own)
+    explained = {
+        "num_gpus": more.num_gpus,
+        "has_loss": bool(pd.notna(own["loss_frac"])),
+        "is_other_batch": not _is_same_curve(own.to_frame().T, chosen).item(),
+    }
+    return {"kind": "curve", "facts": known | explained} | read_cause(own)
 
 
 def _split_wall_time(candidate: Candidate) -> Facts | None:
@@ -118,7 +128,8 @@ def _explain_absence(case: Case, chosen: Candidate) -> Facts:
 def _choose_explanation(chosen: Candidate, explanations: pd.DataFrame) -> pd.Series | None:
     """Return the row that says what the recommended curve loses on more devices; None if none does.
 
-    The next device count is explained. If something about it is not known, one of which everything is known is better.
+    The curve is that of the recommended batch if it has a row, and the next device count is explained. If something
+    about it is not known, one of which everything is known is better.
     """
     known = list_columns(SERIES, but=["input"])
     loss = explanations["loss_frac"].astype(float)
@@ -132,7 +143,20 @@ def _choose_explanation(chosen: Candidate, explanations: pd.DataFrame) -> pd.Ser
     if own.empty:
         return None
     order = {
+        "is_other": ~_is_same_curve(own, chosen),
         "is_open": own["not_known"].notna() | own["loss_frac"].isna(),
-        "is_other_batch": own["per_device_batch_size"] != chosen.names["per_device_batch_size"],
     }
-    return own.assign(**order).sort_values(["is_open", "num_gpus", "is_other_batch"], kind="stable").iloc[0]
+    return own.assign(**order).sort_values([*order, "num_gpus"], kind="stable").iloc[0]
+
+
+def _is_same_curve(explanations: pd.DataFrame, chosen: Candidate) -> pd.Series:
+    """Return whether the curve of each row has the recommended batch: in all, in strong scaling, else per device."""
+    return pd.Series(
+        np.where(
+            explanations["scaling_mode"].eq("strong"),
+            explanations["global_batch_size"].eq(chosen.names["global_batch_size"]),
+            explanations["per_device_batch_size"].eq(chosen.names["per_device_batch_size"]),
+        ),
+        explanations.index,
+        dtype=bool,
+    )

@@ -37,6 +37,8 @@ MOST = (
 ALL = dict.fromkeys(MOST[0], 1000)
 MOST_ROWS = 8
 """Rows of the table on the page of an answer."""
+DISTURBED = "disturbed"
+"""Last column of a table in which some configurations were disturbed, and others not."""
 GAP = "  "
 """Between the columns of a table."""
 
@@ -151,17 +153,22 @@ def write_table(decision: dict[str, Any], unit: str, num_rows: int) -> list[str]
     """Return the lines of the table of the best configuration on each number of devices; the others are counted.
 
     Beside the first, those nearest to the recommended one are shown. Intervals are left out if they do
-    not fit, and then names are cut.
+    not fit, then which repeats were disturbed, and then names are cut.
     """
     counts, left_out = _choose_rows(decision["counts"], num_rows), len(decision["counts"]) - num_rows
     more = [f"  and {name_count(left_out, 'more row')}, in answer.json"] if left_out > 0 else []
     lines = align(_list_counts(decision, counts, unit, write_value))
     if max(map(len, lines)) > WIDTH:
-        lines = align(_list_counts(decision, counts, unit, write_median))
+        rows = _list_counts(decision, counts, unit, write_median)
+        # Also the doubts say what was disturbed.
+        lines = align(
+            rows if max(map(len, align(rows))) <= WIDTH or rows[0][-1] != DISTURBED else [row[:-1] for row in rows]
+        )
     if (excess := max(map(len, lines)) - WIDTH) > 0:
         longest = max(len(one["series"]) for one in counts) - excess
         short = [one | {"series": _cut(one["series"], longest)} for one in counts]
-        lines = align(_list_counts(decision, short, unit, write_median))
+        rows = _list_counts(decision, short, unit, write_median)
+        lines = align([row[: -1 if rows[0][-1] == DISTURBED else None] for row in rows])
     return [*lines, *more]
 
 
@@ -240,7 +247,9 @@ def _list_counts(
         of = " in all" if clock == "wall_s" else ""
         columns[f"{name}{of} to {write_target(goal)}"] = [write(scale(one[clock], size)) for one in counts]
     columns[f"{unit}/s"] = [write(one["images_per_s"]) if one["images_per_s"] else "-" for one in counts]
-    columns["efficiency"] = ["-" if one["efficiency"] is None else f"{100 * one['efficiency']:.0f} %" for one in counts]
+    known = [*decision["counts"], *decision["configurations"]]
+    base = next(((one["num_gpus"], one["num_nodes"]) for one in known if one["is_baseline"]), (0, 0))
+    columns["efficiency"] = [_write_efficiency(one, base) for one in counts]
     if priced:
         num_runs = 1 if is_rated else choose_runs(one[cost]["median"] for one in priced)
         per = f" per million {unit}" if is_rated else f"/{num_runs:,} runs" if num_runs > 1 else ""
@@ -249,9 +258,21 @@ def _list_counts(
     elif is_target:
         name, size = choose_unit(max(one["device_seconds"] for one in counts))
         columns[f"device-{name}"] = [write_number(one["device_seconds"] / size) for one in counts]
+    columns[DISTURBED] = [f"{one['num_disturbed']} of {len(one['run_dirs'])}" for one in counts]
+    is_disturbed = [one["num_disturbed"] > 0 for one in counts]
+    # If all are, a doubt says so.
+    if all(is_disturbed) or not any(is_disturbed):
+        del columns[DISTURBED]
     if all(one["num_nodes"] == 1 for one in counts):
         del columns["nodes"]
     return [[*columns], *map(list, zip(*columns.values(), strict=True))]
+
+
+def _write_efficiency(one: dict[str, Any], base: tuple[int, int]) -> str:
+    """Write the efficiency of a configuration, which has none on the baseline's place. base: its devices and nodes."""
+    if one["is_baseline"] or (one["num_gpus"], one["num_nodes"]) == base:
+        return "baseline" if one["is_baseline"] else ""
+    return "-" if one["efficiency"] is None else f"{100 * one['efficiency']:.0f} %"
 
 
 def _write_batch(one: dict[str, Any]) -> str:

@@ -6,11 +6,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.figures.helpers.panels import draw_line
+from howmanygpus.report.figures.helpers.panels import draw_line, write_gains
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows import choose_inputs, find_unit, name_count, name_series
 from howmanygpus.report.style import (
     SEE_GRID,
+    add_headline,
     add_note,
     add_strip,
     choose_styles,
@@ -80,7 +81,30 @@ def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     for note in _list_notes(table, len(rows) > 1):
         add_note(panels[-len(counts)], note, is_shared=True)
     note_rates(panels[-len(counts)], table["series"])
+    add_headline(figure, write_headline(table[table["num_gpus"] == counts[-1]], unit))
     return figure
+
+
+def write_headline(rows: pd.DataFrame, unit: str) -> str:
+    """Return by how much rate and images to the target grow from the smallest to the largest batch.
+
+    rows: of one number of devices. Empty if they have one batch.
+    """
+    rated = rows[rows["num_repeats"] > 0]
+    sizes = [rated["global_batch_size"].min(), rated["global_batch_size"].max()]
+    if sizes[0] == sizes[1]:
+        return ""
+    first, last = (
+        rated[rated["global_batch_size"] == size].drop_duplicates("series").set_index("series") for size in sizes
+    )
+    names = {RATE: "rate", TO_TARGET[1]: f"{unit} to the target"}
+    gains = {
+        words: last[f"{name}_median"].astype(float) / first[f"{name}_median"].astype(float)
+        for name, words in names.items()
+    }
+    told = [f"{words} {write_gains(gain)}" for words, gain in gains.items() if gain.notna().any()]
+    devices = name_count(rows["num_gpus"].iloc[0], "device")
+    return f"From batches of {sizes[0]} to {sizes[1]}, on {devices}: {'; '.join(told)}" if told else ""
 
 
 def _list_notes(table: pd.DataFrame, has_target: bool) -> list[str]:

@@ -9,10 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from howmanygpus.report.rows import name_count
 from howmanygpus.report.style import (
     FAMILIES,
     GREY,
+    GREY_OF_NOTES,
     LINE_PT,
+    add_headline,
     add_note,
     choose_styles,
     describe_guess,
@@ -72,7 +75,35 @@ def draw(decision: pd.DataFrame) -> Figure:
             beside = next(panels)
             draw_price(beside, part, letters)
             beside.set_xlabel(beside.get_xlabel(), loc="left")
+    add_headline(figure, write_headline(known))
     return figure
+
+
+def write_headline(known: pd.DataFrame) -> str:
+    """Return what the recommendation gains over the fewest devices or, if it has these, what the next number gains.
+
+    Of several parts, their numbers of devices. A refusal stands in the title of its panel.
+    """
+    chosen = known[known["roles"] == RECOMMENDED]
+    if known["of"].nunique() > 1 or chosen.empty:
+        named = [f"{row['of']}: {name_count(int(row['num_gpus']), 'device')}" for row in chosen.to_dict("records")]
+        return ", ".join(named)
+    fastest = find_fastest(known.assign(all="all"), "all")
+    own, others = chosen.iloc[0], fastest[fastest["num_gpus"] != chosen["num_gpus"].iloc[0]]
+    if others.empty:
+        return ""
+    is_fewest = own["num_gpus"] < others["num_gpus"].min()
+    larger, smaller = (others.iloc[0], own) if is_fewest else (own, others.iloc[0])
+    gain = write_number(float(smaller[own["clock"]]) / float(larger[own["clock"]]))
+    column, of = (
+        (choose_price(known)[0], "price") if known["currency"].notna().all() else ("device_seconds", "device-hours")
+    )
+    cost = write_number(float(larger[column]) / float(smaller[column])) if smaller[column] else None
+    counts = [name_count(int(row["num_gpus"]), "device") for row in (smaller, larger)]
+    begin = (
+        f"No more than {counts[0]}: {int(larger['num_gpus'])}" if is_fewest else f"{counts[1]} instead of {counts[0]}:"
+    )
+    return f"{begin}{' are' if is_fewest else ''} {gain} x as fast{f', at {cost} x the {of}' if cost else ''}"
 
 
 def write_title(part: pd.DataFrame) -> str:
@@ -169,6 +200,7 @@ def draw_lines(
     others = named[~named.index.isin(pd.concat(drawn).index)]
     points = pd.concat([*drawn, others.assign(colour=[styles[series]["color"] for series in others["series"]])])
     draw_points(axes, points, value, styles)
+    name_nodes(axes, points, value)
     mark_counts(axes, part["num_gpus"])
     set_scale(axes, part, columns)
     guide(axes, part, value, is_time)
@@ -208,6 +240,14 @@ def draw_points(axes: Axes, rows: pd.DataFrame, value: str, styles: dict[str, di
         look = {"color": row["colour"], "marker": styles[row["series"]]["marker"], "markersize": 7, "capsize": 4}
         yerr = np.clip(interval, 0, None) if np.isfinite(interval).all() else None
         axes.errorbar([row["num_gpus"]], [row[value]], yerr=yerr, linestyle="none", zorder=3, **look)
+
+
+def name_nodes(axes: Axes, rows: pd.DataFrame, value: str) -> None:
+    """Write the number of nodes beside each point whose number of devices has points on several."""
+    look = {"textcoords": "offset points", "ha": "right", "va": "center", "color": GREY_OF_NOTES, "fontsize": 9}
+    look["bbox"] = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
+    for row in rows[rows.groupby("num_gpus")["num_nodes"].transform("nunique") > 1].to_dict("records"):
+        axes.annotate(name_count(int(row["num_nodes"]), "node"), (row["num_gpus"], row[value]), (-13, 0), **look)
 
 
 def set_scale(axes: Axes, part: pd.DataFrame, columns: list[str]) -> None:

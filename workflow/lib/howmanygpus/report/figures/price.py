@@ -11,9 +11,10 @@ from howmanygpus.report.figures.helpers.predicted import EDGE, choose_look
 from howmanygpus.report.figures.speedup import choose_threshold
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import has_failed
-from howmanygpus.report.rows import choose_inputs, count_units, find_unit, name_series
+from howmanygpus.report.rows import choose_inputs, count_units, find_unit, name_count, name_series
 from howmanygpus.report.style import (
     GREY,
+    add_headline,
     choose_styles,
     describe_guess,
     draw_empty_figure,
@@ -22,7 +23,7 @@ from howmanygpus.report.style import (
     note_rates,
 )
 from howmanygpus.report.thresholds import summarize_time_to_accuracy
-from howmanygpus.report.words import choose_runs
+from howmanygpus.report.words import choose_runs, write_number
 
 TITLE = "Price to train and to reach the target"
 CATEGORY = "Time and price"
@@ -48,6 +49,7 @@ def draw(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame, predictions: pd.Dat
     draw_prices(axes, prices)
     if len(predicted):
         draw_predicted(axes, prices, predicted)
+    add_headline(figure, write_headline(prices))
     return figure
 
 
@@ -63,6 +65,21 @@ def list_predicted(predictions: pd.DataFrame | None, prices: pd.DataFrame) -> pd
     # A weak and a strong curve may have the same configuration.
     names = [*list_columns(SERIES), "num_nodes", "num_gpus", "global_batch_size"]
     return known.merge(series).drop_duplicates(names).sort_values("cost_low", kind="stable").reset_index(drop=True)
+
+
+def write_headline(prices: pd.DataFrame) -> str:
+    """Return the cheapest configuration until the target or, if none reached it, of whole trainings."""
+    if prices["currency"].nunique() > 1:
+        return ""
+    reached = prices["cost_to_accuracy"].astype(float)
+    is_target = bool(np.isfinite(reached).any())
+    costs = reached if is_target else prices["cost"].astype(float)
+    best, num_runs = prices.loc[costs.idxmin()], choose_runs(prices["cost"])
+    until = f" to {name_metric(best['metric'])} {best['target']:g}" if is_target else ""
+    price = (
+        f"{write_number(num_runs * costs.min())} {best['currency']}{f' per {num_runs:,} runs' if num_runs > 1 else ''}"
+    )
+    return f"Cheapest{until}: {price}, {best['series']} on {name_count(best['num_gpus'], 'device')}"
 
 
 def summarize_prices(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.DataFrame:

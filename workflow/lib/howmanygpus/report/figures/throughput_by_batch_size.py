@@ -77,7 +77,7 @@ def write_headline(rows: pd.DataFrame, unit: str) -> str:
         return ""
     first, last = (rows[rows["per_device_batch_size"] == size].set_index("series")["median"] for size in sizes)
     devices = name_count(rows["num_gpus"].iloc[0], "device")
-    return f"Rate from {sizes[0]} to {sizes[1]} {unit} per device, on {devices}: {write_gains(last / first)}"
+    return f"Rate from batches of {sizes[0]} to {sizes[1]} {unit} per device, on {devices}: {write_gains(last / first)}"
 
 
 def summarize(runs: pd.DataFrame) -> pd.DataFrame:

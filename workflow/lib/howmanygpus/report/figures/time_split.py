@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.rows import choose_inputs, find_unit, name_count, name_one, name_series
-from howmanygpus.report.style import GREY, SEE_GRID, draw_empty_figure, mark_disturbed
+from howmanygpus.report.style import GREY, SEE_GRID, add_headline, draw_empty_figure, mark_disturbed
 from howmanygpus.report.tables.time_split import PHASES
 
 TITLE = "Where the time goes"
@@ -29,6 +29,8 @@ IN_RATES = ("input_wait", "steps", "exchange", "imbalance")
 BAR_IN, GAP_IN, MARGIN_IN = 0.19, 0.34, 1.1
 """Height of a bar, of the name above the bars of a series, and of the axis and the names of phases, in inches."""
 WIDTH_IN = 9.5
+LEGEND_PT = 24
+"""Height of the names of the phases above the panels, in points."""
 STAR = "*"
 STAR_NOTE = "*: steps with exchange"
 
@@ -47,7 +49,7 @@ def draw(time_split: pd.DataFrame) -> Figure:
     )
     for axes, phases, title in ((whole, PHASES, "whole run"), (rates, IN_RATES, "what is in the rate")):
         draw_bars(axes, rows, places, phases)
-        axes.set_title(title)
+        axes.set_title(title, pad=LEGEND_PT)
     whole.set_yticks(places, name_bars(rows))
     whole.tick_params(axis="y", length=0, labelsize=9)
     rates.tick_params(axis="y", length=0)
@@ -59,7 +61,19 @@ def draw(time_split: pd.DataFrame) -> Figure:
     name_phases(whole, [phase for phase in PHASES if find_seconds(rows, phase).gt(0).any()])
     if rows["steps_include"].notna().any():
         rates.set_xlabel(f"{rates.get_xlabel()}\n{STAR_NOTE}")
+    add_headline(figure, write_headline(rows))
     return figure
+
+
+def write_headline(rows: pd.DataFrame) -> str:
+    """Return which part of whole runs is in their rates, and the largest of the other phases by its median."""
+    seconds = pd.DataFrame({phase: find_seconds(rows, phase) for phase in PHASES})
+    shares = seconds.div(seconds.sum(axis=1), axis=0)
+    rated = 100 * shares[[*IN_RATES]].sum(axis=1)
+    least, most = f"{rated.min():.0f}", f"{rated.max():.0f}"
+    others = shares.drop(columns=[*IN_RATES]).median()
+    rest = f"; most of the rest is {NAMES[others.idxmax()][0]}" if others.max() > 0 else ""
+    return f"{least if least == most else f'{least} to {most}'} % of the time of a run is in its rate{rest}"
 
 
 def place_bars(rows: pd.DataFrame) -> tuple[list[float], float]:
@@ -102,7 +116,7 @@ def draw_bars(axes: Axes, rows: pd.DataFrame, places: list[float], phases: tuple
 
 
 def name_phases(axes: Axes, phases: list[str]) -> None:
-    """Write the names of the phases above the panels, each in its colour beside a square."""
+    """Write the names of the phases between the panels and their titles, each in its colour beside a square."""
     figure = axes.get_figure(root=True)
     handles, labels = axes.get_legend_handles_labels()
     by_name = dict(zip(labels, handles, strict=True))
@@ -110,7 +124,10 @@ def name_phases(axes: Axes, phases: list[str]) -> None:
     figure.legend(
         [by_name[name] for name in names],
         names,
-        loc="outside upper left",
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        bbox_transform=axes.transAxes,
+        borderaxespad=0.2,
         ncols=len(names),
         frameon=False,
         handlelength=0.9,

@@ -16,6 +16,7 @@ from howmanygpus.report.style import (
     COLOURS,
     GREY,
     SEE_GRID,
+    add_headline,
     add_note,
     count_failed,
     darken,
@@ -53,7 +54,19 @@ def draw(variants: pd.DataFrame) -> Figure:
     varying = [*list_columns(SERIES, but=["framework", "variant"]), "placement"]
     speed.set_yticks(rows.index, name_rows(rows, names, varying))
     speed.set_ylim(-0.6, len(rows) - 0.4)
+    add_headline(figure, write_headline(rows))
     return figure
+
+
+def write_headline(rows: pd.DataFrame) -> str:
+    """Return the range of each variant's ratio of rates, and in how many rows the quality differs."""
+    told = []
+    for variant, own in rows.groupby("variant"):
+        least, most = (f"{ratio:.2f}" for ratio in (own["throughput_ratio"].min(), own["throughput_ratio"].max()))
+        told.append(f"{variant} {least if least == most else f'{least} to {most}'} x")
+    differ = rows["same_quality"].eq(NO)
+    quality = f"; another quality in {differ.sum()} of {len(rows)}" if differ.any() else ""
+    return f"Rate beside {rows['base_variant'].iloc[0]}: {', '.join(told)}{quality}"
 
 
 def draw_throughput(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
