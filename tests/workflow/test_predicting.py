@@ -50,10 +50,7 @@ def test_the_rate_of_two_devices_is_within_the_bracket_from_one(predicted_and_me
     before, after = predicted_and_measured
     assert set(before["runs"]["num_gpus"]) == {1}
     (row,) = choose(before["predictions"], batch, scaling_mode="weak").to_dict("records")
-    if pd.concat([before["runs"], after["runs"]])["disturbed"].any():
-        pytest.skip(
-            "other work of this machine disturbed some runs, whose rates tell what it did and not what is tested"
-        )
+    skip_if_disturbed(predicted_and_measured)
     rates = choose(after["runs"], batch)["images_per_s"]
     assert len(rates) == STUDY["repeats"]
     low, high = row["images_per_s_low"], row["images_per_s_high"]
