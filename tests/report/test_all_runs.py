@@ -174,7 +174,7 @@ def test_the_rates_of_programs_have_their_units(made):
     assert both["images_per_s"] == "images or tokens/s"
     scaling = read_table(page.parent.parent / "scaling.tsv").assign(unit="tokens")
     svg = draw_svg(scaling, list(range(len(scaling))))
-    assert "40 tokens/s (9.41 to 800)" in svg and "8 tokens per device" in svg and "images" not in svg
+    assert "40 tokens/s (9.41 to 800)" in svg and "8 tokens a step per device" in svg and "images" not in svg
 
 
 def operate(page, scratch, script: str) -> dict:

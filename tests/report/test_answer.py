@@ -240,7 +240,7 @@ def test_the_answer_of_a_program_speaks_of_what_it_counts_and_says_what_is_not_m
     datasets = pd.DataFrame([{"study": "s", "dataset": "own_data", "input": "program"}], columns=list(DATASETS))
     text = render_answer(complete(runs, times, datasets), "md")
     assert text.startswith("# s: the program mine\n") and "2 runs planned: 2 completed." in text
-    assert "Use 2 x cpu, mine, 8 tokens per device: 160 tokens/s." in text and "accuracy" not in text
+    assert "Use 2 x cpu, mine, 8 tokens a step per device: 160 tokens/s." in text and "accuracy" not in text
     assert "the source of steps, tokens and quality" in text and "image" not in text and "sample" not in text
     assert "Data: the program's own." in text and "Not measured: parity with other programs" in text
     assert "Not measured" not in write_answer({"framework": "pytorch_ddp"})

@@ -208,7 +208,7 @@ def test_the_answer_doubts_runs_on_devices_that_are_not_in_order():
     facts = make_facts(
         {"framework": "a", "health": sentence}, {"framework": "b", "health": sentence}, {"framework": "c"}
     )
-    assert says(find_doubt(facts, "health"), "2 runs were not in order", sentence)
+    assert says(find_doubt(facts, "health"), "2 runs", "were not in order", sentence)
     (doubt,) = [each for each in facts["decisions"][0]["doubts"] if each["kind"] == "health"]
     assert doubt["run_next"] == [".venv/bin/python workflow/scripts/retry_runs.py --unhealthy --study s"]
     assert facts["details"]["health"] == {sentence: 2}

@@ -425,7 +425,7 @@ def _doubt_hosts(case: Case) -> Doubts:
         yield "network", {"findings": findings, "num_more": len(case.networks) - len(said)}
     unhealthy = runs[runs["health"].notna()]
     if len(unhealthy):
-        facts = {"num_runs": len(unhealthy), "finding": unhealthy["health"].value_counts().index[0]}
+        facts: Facts = {"num_runs": len(unhealthy), "finding": unhealthy["health"].value_counts().index[0]}
         facts |= _find_recommended(case, runs["health"].notna())
         yield "health", facts, f"{name_script(RETRY)} --unhealthy --study {runs['study'].iloc[0]}"
     outliers = runs[runs["is_outlier"].eq(True)]
@@ -444,7 +444,7 @@ def _doubt_lacking(case: Case) -> Doubts:
     runs = case.runs
     unfinished = runs["status"].isin(UNFINISHED)
     if unfinished.any() and case.is_any_done:
-        facts = {"num_open": int(unfinished.sum()), "num_runs": len(runs)}
+        facts: Facts = {"num_open": int(unfinished.sum()), "num_runs": len(runs)}
         yield "unfinished", facts | _find_recommended(case, unfinished)
     is_done = runs.groupby("framework", sort=False)["status"].transform(lambda own: own.eq("completed").any())
     for framework, own in runs[~is_done].groupby("framework", sort=False):
