@@ -127,7 +127,7 @@ def tabulate(
     several = table["curve"].nunique() > 1
     specs = [each["spec"] for each in plan["runs"].values()] if allreduces else []
     overlapping = {spec["device"] for spec in specs if spec["device_kind"] != "cpu"}
-    by_mpi = {tuple(spec[name] for name in ("framework", "variant", "device")) for spec in specs if uses_mpi(spec)}
+    by_mpi = {(spec["framework"], spec["variant"], spec["device"]) for spec in specs if uses_mpi(spec)}
     rows = []
     for _, end in table[~is_baseline(table)].iterrows():
         key = tuple(end[LINE])
