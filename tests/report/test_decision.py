@@ -291,7 +291,7 @@ def test_doubts_about_runs_say_whether_the_recommended_configuration_is_affected
 
 
 def test_a_refusal_shows_all_that_was_measured_and_what_was_disturbed():
-    """The baseline is disturbed; what is not on two devices is the base of efficiencies."""
+    """The baseline is disturbed, so that no efficiency is over it."""
     groups = [
         repeat(around(100), disturbed=True),
         *(repeat(around(s), name, 2) for name, s in (("a", 60), ("b", 70))),
@@ -301,6 +301,7 @@ def test_a_refusal_shows_all_that_was_measured_and_what_was_disturbed():
     assert decision["refusal"]
     assert [(one["num_gpus"], one["efficiency"]) for one in decision["counts"]] == [(1, None), (2, None), (4, None)]
     assert len(decision["configurations"]) == 4
+    assert "efficiency" not in compare_rows(decision, "images")["head"]
     assert [line.split()[-3:] for line in text.splitlines() if line.startswith("  1 ")] == [["3", "of", "3"]]
 
 

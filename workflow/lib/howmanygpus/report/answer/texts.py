@@ -249,7 +249,9 @@ def _list_counts(
     columns[f"{unit}/s"] = [write(one["images_per_s"]) if one["images_per_s"] else "-" for one in counts]
     known = [*decision["counts"], *decision["configurations"]]
     base = next(((one["num_gpus"], one["num_nodes"]) for one in known if one["is_baseline"]), (0, 0))
-    columns["efficiency"] = [_write_efficiency(one, base) for one in counts]
+    # Without a baseline on the fewest devices, because it was disturbed, nothing can be compared with it.
+    if 0 < base[0] <= min(one["num_gpus"] for one in counts):
+        columns["efficiency"] = [_write_efficiency(one, base) for one in counts]
     if priced:
         num_runs = 1 if is_rated else choose_runs(one[cost]["median"] for one in priced)
         per = f" per million {unit}" if is_rated else f"/{num_runs:,} runs" if num_runs > 1 else ""
