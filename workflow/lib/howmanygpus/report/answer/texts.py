@@ -260,11 +260,9 @@ def _list_counts(
     elif is_target:
         name, size = choose_unit(max(one["device_seconds"] for one in counts))
         columns[f"device-{name}"] = [write_number(one["device_seconds"] / size) for one in counts]
-    columns[DISTURBED] = [f"{one['num_disturbed']} of {len(one['run_dirs'])}" for one in counts]
-    is_disturbed = [one["num_disturbed"] > 0 for one in counts]
     # If all are, a doubt says so.
-    if all(is_disturbed) or not any(is_disturbed):
-        del columns[DISTURBED]
+    if any(one["num_disturbed"] for one in counts) and not all(one["num_disturbed"] for one in counts):
+        columns[DISTURBED] = [f"{one['num_disturbed']} of {len(one['run_dirs'])}" for one in counts]
     if all(one["num_nodes"] == 1 for one in counts):
         del columns["nodes"]
     return [[*columns], *map(list, zip(*columns.values(), strict=True))]

@@ -106,7 +106,7 @@ def write_headline(reached: pd.DataFrame, metric: str) -> str:
     hardest = reached[reached["threshold"] == reached["threshold"].max()]
     best = hardest.loc[hardest["time_s_median"].idxmin()]
     devices = name_count(best["num_gpus"], "device")
-    return f"{metric} {best['threshold']:g} soonest: {best['time_s_median']:.3g} s, {best['series']} on {devices}"
+    return f"Soonest to {metric} {best['threshold']:g}: {best['time_s_median']:.3g} s, {best['series']} on {devices}"
 
 
 def list_blocks(summary: pd.DataFrame, quality: str, beside: str) -> list[list[Panel]]:
