@@ -32,4 +32,6 @@ def test_two_nodes_are_predicted_from_one_and_the_preflight(project, environment
     assert low <= checked["measured_images_per_s"] <= high
     assert checked["measured_images_per_s"] == pytest.approx(8 * 8 / STEP_S, rel=0.15)
     assert beyond["checked_error_frac"] == checked["error_frac"]
-    assert "8 devices" in project.read("results/tables/s/answer.txt")
+    answer = project.read("results/tables/s/answer.txt")
+    # Nothing stands beside runs that other work on the machine disturbed.
+    assert "8 devices" in answer or "No recommendation: other work on the machine disturbed" in answer
