@@ -213,7 +213,8 @@ def test_the_script_that_draws_gives_them_to_the_figures_that_mark_them(tmp_path
         write_table(tmp_path / f"{name}.tsv", table)
     script = ROOT / "workflow" / "scripts" / "draw_figures.py"
     read = [str(tmp_path / f"{name}.tsv") for name in describe_figure(figure).tables]
-    request = {"input": {"tables": read, "decision": [], "predictions": []}, "output": {"svg": [str(tmp_path / f"{figure}.svg")]}}
+    given = {"tables": read, "decision": [], "predictions": []}
+    request = {"input": given, "output": {"svg": [str(tmp_path / f"{figure}.svg")]}}
     command = [sys.executable, script, json.dumps(request), json.dumps({"threads": 1})]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
     subprocess.run(list(map(str, command)), check=True, env=environment)
