@@ -64,8 +64,8 @@ def test_cuda_is_used_only_where_it_is_asked_for(device, monkeypatch):
         monkeypatch.setenv(name, value)
     torch = SimpleNamespace(version=SimpleNamespace(cuda="13.0"))
     known = {"torch": torch, "CUDA_HOME": "/usr/local/cuda"}
-    assert eval(f"((torch.version.cuda is not None) and {edit.old})", known)
-    assert eval(f"((torch.version.cuda is not None) and {edit.new})", known) == (device == "cuda")
+    assert eval(f"((torch.version.cuda is not None) and {edit.old}", known)
+    assert eval(f"((torch.version.cuda is not None) and {edit.new}", known) == (device == "cuda")
 
 
 def test_a_compiler_is_installed_for_the_cuda_that_has_one(monkeypatch):
