@@ -1,5 +1,7 @@
 """Writes docs/parity.md: the checks of the parity gate, their limits, and the faults that the tests plant."""
 
+import textwrap
+
 from gate.faults import (
     EXCHANGED,
     FAMILIES,
@@ -26,6 +28,7 @@ from project import ROOT
 IN_FP32 = FAULTS | FAULTS_OF_OPTIMIZERS | FAULTS_OF_PLAIN_SGD | FAULTS_OF_NUMBERS
 IN_FP32 |= FAULTS_OF_LABELS | FAULTS_OF_DROPOUT | FAULTS_OF_ACCUMULATION
 PATH = ROOT / "docs" / "parity.md"
+WHOLE_WORDS = {"break_long_words": False, "break_on_hyphens": False}
 TEXT = """\
 # What the parity gate checks, and what it catches
 
@@ -82,8 +85,8 @@ Each is planted in one strategy of every family, on two devices of a CPU, in a t
 have no bf16 and no fp16, flax no fp16. Horovod's backends are also shown gradients that are not averaged, that are
 summed, and that are exchanged in float16 without saying so, and compression by fp16 that exchanges float32.
 
-| fault | what is wrong | caught by | in |
-|---|---|---|---|
+By the check that names it, in fp32 unless said otherwise:
+
 {faults}
 """
 
@@ -139,9 +142,14 @@ def render() -> str:
         rows.setdefault((kind, how), []).append(name)
     settings = [f"| {', '.join(names)} | {kind} | {how} |" for (kind, how), names in rows.items()]
     checks = [f"| `{check}` | {meaning} |" for check, meaning in CHECKS.items()]
-    faults = [
-        f"| `{name}` | {fault.what} | `{fault.check}` | {describe_planting(name)} |" for name, fault in every.items()
-    ]
+    faults = []
+    for check in CHECKS:
+        planted = {name: (fault, describe_planting(name)) for name, fault in every.items() if fault.check == check}
+        texts = [
+            f"`{name}` ({fault.what}{'' if where == 'fp32' else f'; in {where}'})"
+            for name, (fault, where) in planted.items()
+        ]
+        faults.append(textwrap.fill(f"- `{check}`: {', '.join(texts)}", 120, subsequent_indent="  ", **WHOLE_WORDS))
     return TEXT.format(
         **{"steps": task.NUM_STEPS, "epochs": task.NUM_STEPS * task.GLOBAL_BATCH_SIZE // task.NUM_TRAIN + 1},
         **{"longer": task.SCHEDULE_STRIDE * task.NUM_STEPS, "test": task.NUM_TEST, "batch": task.GLOBAL_BATCH_SIZE},
