@@ -251,7 +251,8 @@ def _list_counts(
     base = next(((one["num_gpus"], one["num_nodes"]) for one in known if one["is_baseline"]), (0, 0))
     # Without a baseline on the fewest devices, because it was disturbed, nothing can be compared with it.
     if 0 < base[0] <= min(one["num_gpus"] for one in counts):
-        columns["efficiency"] = [_write_efficiency(one, base) for one in counts]
+        is_common = len({one["series"] for one in counts}) > 1
+        columns["efficiency"] = [_write_efficiency(one, base, is_common) for one in counts]
     if priced:
         num_runs = 1 if is_rated else choose_runs(one[cost]["median"] for one in priced)
         per = f" per million {unit}" if is_rated else f"/{num_runs:,} runs" if num_runs > 1 else ""
@@ -268,10 +269,15 @@ def _list_counts(
     return [[*columns], *map(list, zip(*columns.values(), strict=True))]
 
 
-def _write_efficiency(one: dict[str, Any], base: tuple[int, int]) -> str:
-    """Write the efficiency of a configuration, which has none on the baseline's place. base: its devices and nodes."""
-    if one["is_baseline"] or (one["num_gpus"], one["num_nodes"]) == base:
-        return "baseline" if one["is_baseline"] else ""
+def _write_efficiency(one: dict[str, Any], base: tuple[int, int], is_common: bool) -> str:
+    """Write the efficiency of a configuration, which has none on the baseline's place.
+
+    base: devices and nodes of the baseline; is_common: whether configurations of several series are over it.
+    """
+    if one["is_baseline"]:
+        return "baseline of all" if is_common else "baseline"
+    if (one["num_gpus"], one["num_nodes"]) == base:
+        return ""
     return "-" if one["efficiency"] is None else f"{100 * one['efficiency']:.0f} %"
 
 
