@@ -160,17 +160,17 @@ def test_several_studies_have_a_card_each_that_leads_to_their_page():
     assert Page(render_first_page({"one": CASES["demo"]}, {}, None, {})).addresses == []
 
 
-CONFIG = {"program": None, "frameworks": ["a", "b"], "variants": {"base": {}}, "inputs": ["png"], "num_nodes": None}
+CONFIG = {"frameworks": ["a", "b"], "variants": {"base": {}}, "inputs": ["png"], "num_nodes": None}
 CONFIG |= {"precision": ["fp32", "bf16"], "per_device_batch_size": [8, 16], "num_gpus": [1, 2, 4]}
 
 
 @pytest.mark.parametrize(
     ("changes", "words", "others"),
     [
-        ({}, ("2 frameworks", "2 precisions", "8, 16 images", "1, 2, 4 devices"), ("variant", "input", "node")),
-        ({"frameworks": ["a"], "precision": ["fp32"], "per_device_batch_size": [8]}, ("a on 1, 2, 4",), ("Compares",)),
-        ({"variants": {"x": {}, "y": {}}, "num_nodes": [1, 2]}, ("2 variants", "1, 2 nodes"), ("input",)),
-        ({"program": {"unit": "tokens"}, "frameworks": []}, ("8, 16 tokens",), ("framework", "images")),
+        ({}, ("2 frameworks", "2 precisions", "8 and 16 images", "1, 2 and 4 devices"), ("variant", "input", "node")),
+        ({"frameworks": ["a"], "precision": ["fp32"], "per_device_batch_size": [8]}, ("a on 1, 2 and 4",), ("Compares",)),
+        ({"variants": {"x": {}, "y": {}}, "num_nodes": [1, 2]}, ("2 variants", "1 and 2 nodes"), ("input",)),
+        ({"program": {"unit": "tokens"}, "frameworks": []}, ("8 and 16 tokens",), ("framework", "images")),
         ({"num_gpus": [1], "per_device_batch_size": [8]}, ("1 device",), ("devices",)),
     ],
     ids=["grid", "one curve", "nodes", "program", "one device"],

@@ -425,11 +425,23 @@ def share_labels(figure: Figure) -> None:
         grids.setdefault(id(axes.get_gridspec()), []).append(axes)
     for grid in grids.values():
         _label_once(grid, list(noted))
-    width, height = figure.get_size_inches()
     notes += [note] if (note := registry.tell_apart(_list_words(figure))) else []
-    lines = [line for note in notes for line in textwrap.wrap(note.replace("\n", " "), int(width / LETTER_OF_NOTE_IN))]
-    if lines:
-        figure.supxlabel("\n".join(lines), x=0.0, ha="left", fontsize=NOTE_PT, color=GREY_OF_NOTES)
+    if notes:
+        _write_below(figure, [note.replace("\n", " ") for note in notes])
+
+
+def _write_below(figure: Figure, notes: list[str]) -> None:
+    """Write notes below everything else in a figure."""
+    width, height = figure.get_size_inches()
+    look = {"ha": "left", "fontsize": NOTE_PT, "color": GREY_OF_NOTES}
+    # Without a layout that makes room, the text goes below the part that is drawn.
+    box = None if figure.get_layout_engine() else figure.get_tightbbox()
+    letters = int((box.width if box else width) / LETTER_OF_NOTE_IN)
+    lines = [line for note in notes for line in textwrap.wrap(note, letters)]
+    if box:
+        figure.text(box.x0 / width, (box.y0 - NOTE_PT / 72) / height, "\n".join(lines), va="top", **look)
+        return
+    figure.supxlabel("\n".join(lines), x=0.0, **look)
     figure.set_size_inches(width, height + LINE_SPACING * NOTE_PT * len(lines) / 72)
 
 

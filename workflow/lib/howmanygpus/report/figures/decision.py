@@ -107,7 +107,7 @@ def write_headline(known: pd.DataFrame) -> str:
 
 
 def write_title(part: pd.DataFrame) -> str:
-    """Return the recommendation of a part of a study with its numbers, or that there is none, as the answer explains."""
+    """Return the recommendation of a part of a study with its numbers, or that there is none."""
     first = part.iloc[0]
     of = f"{first['of']}: " if pd.notna(first["of"]) else ""
     chosen = part[part["roles"] == RECOMMENDED]
@@ -299,7 +299,8 @@ def explain_letters(axes: Axes, part: pd.DataFrame, letters: dict[int, str]) -> 
     if part.groupby(["series", "num_gpus"])["num_nodes"].nunique().gt(1).any():
         add_note(axes, "each line has the fastest of several numbers of nodes", is_shared=True)
     if num_tied := int((part["roles"] == TIED).sum()):
-        add_note(axes, f"{num_tied} more on as many devices are not told apart from the one to use")
+        verb = "is" if num_tied == 1 else "are"
+        add_note(axes, f"{num_tied} more on as many devices {verb} not told apart from the one to use")
 
 
 def mark_letters(axes: Axes, named: pd.DataFrame, value: str) -> None:
