@@ -24,8 +24,8 @@ def read_telemetry(folder: Path, columns: Iterable[str] = COLUMNS) -> pd.DataFra
     columns: those to read; each takes time.
     """
     wanted = list(columns)
-    # Few texts occur in thousands of rows, so each is read once.
-    types = {column: "category" if column in TEXTS else int if column == "node" else float for column in wanted}
+    # Columns of the type str take longer, and a category of texts that look like numbers would be one of numbers.
+    types = {column: object if column in TEXTS else int if column == "node" else float for column in wanted}
     path = Path(folder) / "telemetry.csv"
     if not path.exists() or not path.stat().st_size:
         table = pd.DataFrame(columns=wanted)
