@@ -9,7 +9,7 @@
 # Guess:    an error, since the job can never fit.
 # Hurts:    measurements whose number of devices or amount of memory is taken from {resources}: the file that is named
 #           for eight devices was made with four. A limit that is meant for all jobs together limits each.
-# Here:     the number of devices is part of a run's description and of its file, and is no resource of Snakemake
+# Here:     invocation/starting.py refuses a limit that is less than what a job of a cluster requests
 source "$(dirname "$(realpath "$0")")/setup.sh"
 cat > Snakefile <<'S'
 rule measure:
