@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Finding:  In a MetricCollection of torchmetrics, top-5 accuracy is that of top-1 to the end if the first batch is all
-#           right in both: metrics whose counts are equal after the first batch share them from then on. Each metric
-#           alone is right, and so is the collection with another batch first.
+# Finding:  In a MetricCollection of torchmetrics, MulticlassAccuracy of the top 5 is that of the top 1 to the end if the
+#           first batch is all right in both: metrics whose counts are equal after the first batch share them from then
+#           on. Each metric alone is right, and so is the collection with another batch first.
 # Packages: torch==2.13.0 numpy==2.4.6 torchmetrics==1.9.0
 # Topic:    statistics and metrics
 # Source:   torchmetrics/collections.py, compute_groups=True by default, compares states and not the metrics' arguments.
