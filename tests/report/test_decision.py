@@ -57,8 +57,16 @@ def test_a_bound_curve_stays_at_one_device_and_one_that_has_not_bent_asks_for_mo
 def test_one_repeat_is_said_and_has_no_interval():
     decision, text = answer(repeat([100]), repeat([102], "b"))
     assert decision["recommended"]["duration_s"] == {"median": 100, "low": None, "high": None}
-    assert "one_repeat" in get_doubts(decision) and decision["ties"], "2 % may be chance"
+    assert "one_repeat" in get_doubts(decision) and "chance may decide" in text
+    assert decision["ties"] == [] and not find(decision, "other framework")["is_tied"], "nothing shows the scatter"
     assert "repeats: 3" in text
+
+
+def test_an_alternative_with_one_repeat_is_tied_if_it_differs_by_less_than_repeats_of_others():
+    for seconds, is_tie in ((101, True), (260, False)):
+        decision, text = answer(repeat(around(100)), repeat([seconds], "b"))
+        assert find(decision, "other framework")["is_tied"] == is_tie == bool(decision["ties"])
+        assert ("not told apart by one repeat" in text) == is_tie and ("2.6 x as long by one repeat" in text) != is_tie
 
 
 def test_the_cheapest_may_be_the_slowest():
@@ -309,7 +317,7 @@ def test_only_more_devices_than_the_baseline_have_an_efficiency_in_the_table():
     decision, _ = answer(*(repeat(around(s), name, n) for name, n, s in (("a", 1, 100), ("b", 1, 110), ("a", 2, 90))))
     table = compare_rows(decision, "images")
     place = table["head"].index("efficiency")
-    assert [row["cells"][place] for row in table["rows"]] == ["baseline", "", "56 %"]
+    assert [row["cells"][place] for row in table["rows"]] == ["baseline of all", "", "56 %"]
 
 
 def test_what_a_program_counts_is_said_by_step_and_in_its_own_unit():

@@ -12,6 +12,7 @@ from docutils.core import publish_parts
 from helpers.answers import make_facts
 from helpers.decisions import around, priced, repeat
 from helpers.first_page import PAGE
+from howmanygpus.registry import FRAMEWORKS
 from howmanygpus.report.answer.texts import HEIGHT, render_answer, render_overview, render_screen
 from howmanygpus.report.pages.first_page import read_first_page, render_first_page
 
@@ -64,7 +65,7 @@ class Page(HTMLParser):
 
 
 def render(facts, **figures):
-    return render_first_page({facts["study"]: facts}, figures or {facts["study"]: FIGURE}, None)
+    return render_first_page({facts["study"]: facts}, figures or {facts["study"]: FIGURE}, None, {})
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -135,7 +136,7 @@ def test_what_data_name_is_text_wherever_it_stands(case):
     facts = mark(CASES[case], suffix)
     facts["details"] |= {"causes": [{"sentence": suffix, "remedy": suffix, "run_next": suffix}]}
     facts["batch_script"] = {"of": facts["decisions"][0]["of"], "path": suffix, "text": suffix}
-    page = render_first_page({"s": facts, suffix: None}, {"s": FIGURE}, None)
+    page = render_first_page({"s": facts, suffix: None}, {"s": FIGURE}, None, {})
     is_escaped, num_shown = "<i onclick" not in page, page.count("&lt;i onclick=")
     assert is_escaped and num_shown > 10
     config = {"studies": {}, "sources": {}, "first_page": page, "concurrency": "", "workflow_version": ""}
@@ -153,17 +154,57 @@ def test_what_data_name_is_text_wherever_it_stands(case):
 
 def test_several_studies_have_a_card_each_that_leads_to_their_page():
     answers = {"one": CASES["demo"], "two": CASES["refused"], "three": None}
-    page = Page(render_first_page(answers, {}, None))
+    page = Page(render_first_page(answers, {}, None, {}))
     assert [address for address in page.addresses if address.startswith("#")] == [f"#answer-{i}" for i in (1, 2, 3)]
     assert page.tags.count("article") == 3
-    assert Page(render_first_page({"one": CASES["demo"]}, {}, None)).addresses == []
+    assert Page(render_first_page({"one": CASES["demo"]}, {}, None, {})).addresses == []
+
+
+CONFIG = {"frameworks": ["a", "b"], "variants": {"base": {}}, "inputs": ["png"], "num_nodes": None}
+CONFIG |= {"precision": ["fp32", "bf16"], "per_device_batch_size": [8, 16], "num_gpus": [1, 2, 4]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "others"),
+    [
+        ({}, ("2 frameworks", "2 precisions", "8 and 16 images", "1, 2 and 4 devices"), ("variant", "input", "node")),
+        ({"frameworks": ["a"], "precision": ["fp32"], "per_device_batch_size": [8]}, ("a on 1, 2 and 4",), ("Compares",)),
+        ({"variants": {"x": {}, "y": {}}, "num_nodes": [1, 2]}, ("2 variants", "1 and 2 nodes"), ("input",)),
+        ({"program": {"unit": "tokens"}, "frameworks": []}, ("8 and 16 tokens",), ("framework", "images")),
+        ({"num_gpus": [1], "per_device_batch_size": [8]}, ("1 device",), ("devices",)),
+    ],
+    ids=["grid", "one curve", "nodes", "program", "one device"],
+)
+def test_a_card_says_what_its_study_compares(changes, words, others):
+    page = render_first_page({"s": CASES["demo"], "t": None}, {}, None, {"s": CONFIG | changes, "t": CONFIG})
+    card = " ".join(re.search('<a class="card".*?</a>', page, re.DOTALL)[0].split())
+    card = card.partition("<b>")[0]
+    assert all(word in card for word in words) and not any(word in card for word in others)
+
+
+@pytest.mark.parametrize("case", ["refused", "refused program", "nothing"])
+def test_a_page_of_several_studies_says_once_why_nothing_is_recommended(case):
+    (decision,) = CASES[case]["decisions"]
+    page = render_first_page({"s": CASES[case], "t": None}, {"s": FIGURE}, None, {})
+    assert page.count(decision["refusal"]) == 1
+    assert ("<img" in page) == bool(decision["configurations"]), "a figure of nothing only has the refusal"
+
+
+def test_names_that_differ_by_one_letter_are_explained_once_where_both_occur():
+    alike, apart = [name for name in FRAMEWORKS if "_d" in name], ["pytorch_ddp", "jax_sharding"]
+    for names in (alike, apart):
+        facts = make_facts(*[row for name in names for row in repeat(around(100), name)])
+        texts = render(facts), render_answer(facts, "txt"), render_answer(facts, "md")
+        for text in texts:
+            words = [FRAMEWORKS[name].clause for name in names if FRAMEWORKS[name].clause]
+            assert [" ".join(text.split()).count(each) for each in words] == [names is alike] * len(words)
 
 
 def test_nothing_is_read_without_a_report(tmp_path):
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "answer.json").write_text("this is not read")
-    assert read_first_page(["s"], ["snakemake", "available"], tmp_path, tmp_path) == ""
-    page = read_first_page(["t"], ["snakemake", "--report=x.html"], tmp_path, tmp_path)
+    assert read_first_page({"s": {}}, ["snakemake", "available"], tmp_path, tmp_path) == ""
+    page = read_first_page({"t": {}}, ["snakemake", "--report=x.html"], tmp_path, tmp_path)
     assert Page(page).tags.count("article") == 1, "a study without an answer is on the page"
 
 

@@ -1,5 +1,6 @@
 """The registry of frameworks: the family, environments and launcher of each, and the settings that it supports."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,7 @@ class Framework:
     best_without: whether its `best` tier avoids that overhead on one device, unless gradients are compressed.
     best_on_one: why its `best` tier has one device at most, if so.
     keeps_exchange: why no run can leave out the exchange of gradients, by precision; empty if a run can.
+    clause: what it is, to tell it from a framework whose name differs by one letter; empty without such a one.
     support: `current`; `maintained` here, though its project publishes no more releases; or `retired`, with the
         pins of envs/retired.txt and a Python of its own, which hold back nothing else.
     """
@@ -53,6 +55,7 @@ class Framework:
     best_without: bool = False
     best_on_one: str = ""
     keeps_exchange: dict[str, str] = field(default_factory=dict)
+    clause: str = ""
     support: str = "current"
 
     def resolve_machinery(self, settings: dict[str, Any]) -> str:
@@ -125,6 +128,7 @@ HOROVOD_TENSORFLOW = TENSORFLOW | {
 FRAMEWORKS = {
     "pytorch_ddp": Framework(
         strategy="ddp",
+        clause="DistributedDataParallel, a process per device",
         launcher="per_device",
         one_device="DistributedDataParallel with one process",
         best_without=True,
@@ -135,6 +139,7 @@ FRAMEWORKS = {
     ),
     "pytorch_dp": Framework(
         strategy="dp",
+        clause="DataParallel, one for all",
         launcher="plain",
         batchnorm={"cpu": ("local",), "cuda": ("local",)},
         # On CPUs nn.DataParallel silently runs on one device.
@@ -226,6 +231,20 @@ LOSS_ON_FIRST_DEVICE = "mxnet_gluon"
 """The only framework that computes its loss on the first device alone if it is told to."""
 FIRST_STATISTICS = ("pytorch_dp",)
 """Frameworks that always evaluate with the first device's running statistics, because they keep no others."""
+
+
+def tell_apart(names: Iterable[str]) -> str:
+    """Say what those frameworks are whose names differ by one letter from others in `names`; empty without any."""
+    known = sorted(set(names) & FRAMEWORKS.keys())
+    alike = [one for one in known if any(differ_by_one_letter(one, other) for other in known)]
+    return "; ".join(f"{name}: {FRAMEWORKS[name].clause}" for name in alike)
+
+
+def differ_by_one_letter(one: str, other: str) -> bool:
+    """Whether a letter more, less or instead makes one name of another."""
+    short, long = sorted((one, other), key=len)
+    rest = len(short) == len(long)
+    return one != other and any(short[:i] + long[i] + short[i + rest :] == long for i in range(len(long)))
 
 
 def explain_unsupported(framework: str, device, precision: str, layout: tuple[int, int], settings: dict) -> str:

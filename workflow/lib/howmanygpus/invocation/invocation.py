@@ -150,7 +150,8 @@ class Invocation:
 
     def _describe(self, config: dict) -> None:
         """Add what the report shows: it begins with the answers, and describes the method by the whole config."""
-        config["first_page"] = read_first_page(self.plan.studies, sys.argv)
+        configs = {name: study.config for name, study in self.plan.studies.items()}
+        config["first_page"] = read_first_page(configs, sys.argv)
         config["workflow_version"] = VERSION
         config["concurrency"] = describe_concurrency(self.machine)
         config["studies"] = {name: hide_everywhere(study.config) for name, study in self.plan.studies.items()}

@@ -32,6 +32,7 @@ from matplotlib.backend_bases import RendererBase
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.path import Path as MplPath
+from matplotlib.text import Text
 from matplotlib.transforms import Affine2D, Bbox, ScaledTranslation, Transform
 
 from howmanygpus import registry
@@ -413,7 +414,8 @@ def share_labels(figure: Figure) -> None:
     """Leave labels and notes that panels have in common in one place, and number a shared axis once.
 
     The label of an x axis stays below the lowest panel of each column, and that of a y axis left of each row. Notes go
-    below all panels. The figure grows by the lines below the panels.
+    below all panels, and so does what tells frameworks of similar names apart. The figure grows by the lines below the
+    panels.
     """
     panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
     noted = _NOTES.pop(figure, {})
@@ -423,11 +425,29 @@ def share_labels(figure: Figure) -> None:
         grids.setdefault(id(axes.get_gridspec()), []).append(axes)
     for grid in grids.values():
         _label_once(grid, list(noted))
+    notes += [note] if (note := registry.tell_apart(_list_words(figure))) else []
+    if notes:
+        _write_below(figure, [note.replace("\n", " ") for note in notes])
+
+
+def _write_below(figure: Figure, notes: list[str]) -> None:
+    """Write notes below everything else in a figure."""
     width, height = figure.get_size_inches()
-    lines = [line for note in notes for line in textwrap.wrap(note.replace("\n", " "), int(width / LETTER_OF_NOTE_IN))]
-    if lines:
-        figure.supxlabel("\n".join(lines), x=0.0, ha="left", fontsize=NOTE_PT, color=GREY_OF_NOTES)
+    look = {"ha": "left", "fontsize": NOTE_PT, "color": GREY_OF_NOTES}
+    # Without a layout that makes room, the text goes below the part that is drawn.
+    box = None if figure.get_layout_engine() else figure.get_tightbbox()
+    letters = int((box.width if box else width) / LETTER_OF_NOTE_IN)
+    lines = [line for note in notes for line in textwrap.wrap(note, letters)]
+    if box:
+        figure.text(box.x0 / width, (box.y0 - NOTE_PT / 72) / height, "\n".join(lines), va="top", **look)
+        return
+    figure.supxlabel("\n".join(lines), x=0.0, **look)
     figure.set_size_inches(width, height + LINE_SPACING * NOTE_PT * len(lines) / 72)
+
+
+def _list_words(figure: Figure) -> set[str]:
+    """Return the words of all texts of a figure."""
+    return {word for text in figure.findobj(Text) for word in re.findall(r"\w+", text.get_text())}  # type: ignore[attr-defined]
 
 
 def _hoist_notes(noted: dict[str, bool], panels: list[Axes]) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from howmanygpus.clone import TEMPLATES
+from howmanygpus.registry import tell_apart
 from howmanygpus.report.columns import FEWEST_NODES
 from howmanygpus.report.rows import count_units, name_count
 from howmanygpus.report.shares import Share
@@ -64,9 +65,8 @@ def _set_up(is_page: bool = False) -> Environment:
     written = [write_number, write_duration, write_value, write_interval, write_change, write_share, write_target]
     written += [write_configuration, write_price, write_bracket, write_duration_bracket]
     named = {each.__name__.removeprefix("write_"): each for each in written}
-    environment.globals |= named | {
-        each.__name__: each for each in (name_alternative, name_next, name_count, count_units, shorten, brief)
-    }
+    others = (name_alternative, name_next, name_count, count_units, shorten, brief, tell_apart)
+    environment.globals |= named | {each.__name__: each for each in others}
     environment.globals |= {"inverse": invert, "median": drop_interval}
     environment.filters |= {"tex": escape_for_tex, "whole": keep_whole, "number": write_number}
     return environment

@@ -241,10 +241,18 @@ class Candidate:
         return slow.is_bounded_by_evaluations(fast) and median(slow.bound_below(fast)) <= fast.time * (1 + ROUNDING)
 
     def is_tied_with(self, other: "Candidate") -> bool:
-        """Whether the repeats cannot tell which of the two is faster."""
+        """Whether the repeats of the study, or evaluations that are far apart, show that they may be equally fast.
+
+        A study of single repeats does not show how much these scatter, and has no ties.
+        """
         slow, fast = (self, other) if self.time > other.time else (other, self)
         is_told = are_told_apart(slow.bound_below(fast), fast.times, self.scatter)
-        return self.is_hidden_by_evaluations(other) or not is_told
+        return self.is_hidden_by_evaluations(other) or (self.has_scatter and not is_told)
+
+    @property
+    def has_scatter(self) -> bool:
+        """Whether any configuration of the study has several repeats."""
+        return bool(np.isfinite(self.scatter))
 
     def is_told_faster_than(self, other: "Candidate") -> bool:
         """Whether this configuration is faster; if both have several repeats, these must tell it."""

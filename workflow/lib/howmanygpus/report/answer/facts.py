@@ -400,7 +400,10 @@ def _decide_by_other_clock(
     timed = use_clock(trusted, clock)
     other, _ = _choose(timed, question)
     own = next(each for each in timed if each.names == chosen.names)
-    if other is None or other is own or (other.num_gpus == own.num_gpus and other.is_tied_with(own)):
+    if other is None or other is own:
+        return None
+    # On as many devices, single repeats differ by chance.
+    if other.num_gpus == own.num_gpus and (other.is_tied_with(own) or not own.has_scatter):
         return None
     return {"clock": clock} | _describe(other, by_count)
 

@@ -29,7 +29,7 @@ MOST = (
     *({"doubts": 3, "rows": rows, "alternatives": 4, "decisions": 3} for rows in (8, 6, 4)),
     *({"doubts": doubts, "rows": 4, "alternatives": 4, "decisions": 3} for doubts in (2, 1)),
     *({"doubts": 1, "rows": 4, "alternatives": most, "decisions": 3} for most in (3, 2)),
-    {"doubts": 1, "rows": 3, "alternatives": 1, "decisions": 8},
+    *({"doubts": 1, "rows": rows, "alternatives": 1, "decisions": 8} for rows in (3, 2)),
     *({"doubts": 1, "rows": 0, "alternatives": most, "decisions": 8} for most in (2, 1, 0)),
     *({"doubts": 0, "rows": 0, "alternatives": 0, "decisions": decisions} for decisions in (8, 4)),
 )
@@ -39,6 +39,8 @@ MOST_ROWS = 8
 """Rows of the table on the page of an answer."""
 DISTURBED = "disturbed"
 """Last column of a table in which some configurations were disturbed, and others not."""
+BASELINE, COMMON_BASELINE = "baseline", "baseline of all"
+"""Words for the baseline of one series, and of all in a table."""
 GAP = "  "
 """Between the columns of a table."""
 
@@ -164,6 +166,8 @@ def write_table(decision: dict[str, Any], unit: str, num_rows: int) -> list[str]
         lines = align(
             rows if max(map(len, align(rows))) <= WIDTH or rows[0][-1] != DISTURBED else [row[:-1] for row in rows]
         )
+    if max(map(len, lines)) > WIDTH:
+        lines = align([[cell.replace(COMMON_BASELINE, BASELINE) for cell in row] for row in rows])
     if (excess := max(map(len, lines)) - WIDTH) > 0:
         longest = max(len(one["series"]) for one in counts) - excess
         short = [one | {"series": _cut(one["series"], longest)} for one in counts]
@@ -251,7 +255,10 @@ def _list_counts(
     base = next(((one["num_gpus"], one["num_nodes"]) for one in known if one["is_baseline"]), (0, 0))
     # Without a baseline on the fewest devices, because it was disturbed, nothing can be compared with it.
     if 0 < base[0] <= min(one["num_gpus"] for one in counts):
-        columns["efficiency"] = [_write_efficiency(one, base) for one in counts]
+        is_common = len({one["series"] for one in counts}) > 1
+        shares = [_write_efficiency(one, base, is_common) for one in counts]
+        if any("%" in share for share in shares):
+            columns["efficiency"] = shares
     if priced:
         num_runs = 1 if is_rated else choose_runs(one[cost]["median"] for one in priced)
         per = f" per million {unit}" if is_rated else f"/{num_runs:,} runs" if num_runs > 1 else ""
@@ -268,10 +275,15 @@ def _list_counts(
     return [[*columns], *map(list, zip(*columns.values(), strict=True))]
 
 
-def _write_efficiency(one: dict[str, Any], base: tuple[int, int]) -> str:
-    """Write the efficiency of a configuration, which has none on the baseline's place. base: its devices and nodes."""
-    if one["is_baseline"] or (one["num_gpus"], one["num_nodes"]) == base:
-        return "baseline" if one["is_baseline"] else ""
+def _write_efficiency(one: dict[str, Any], base: tuple[int, int], is_common: bool) -> str:
+    """Write the efficiency of a configuration, which has none on the baseline's place.
+
+    base: devices and nodes of the baseline; is_common: whether configurations of several series are over it.
+    """
+    if one["is_baseline"]:
+        return COMMON_BASELINE if is_common else BASELINE
+    if (one["num_gpus"], one["num_nodes"]) == base:
+        return ""
     return "-" if one["efficiency"] is None else f"{100 * one['efficiency']:.0f} %"
 
 

@@ -82,7 +82,7 @@ def draw(decision: pd.DataFrame) -> Figure:
 def write_headline(known: pd.DataFrame) -> str:
     """Return what the recommendation gains over the fewest devices or, if it has these, what the next number gains.
 
-    Of several parts, their numbers of devices. A refusal stands in the title of its panel.
+    Of several parts, their numbers of devices.
     """
     chosen = known[known["roles"] == RECOMMENDED]
     if known["of"].nunique() > 1 or chosen.empty:
@@ -107,12 +107,12 @@ def write_headline(known: pd.DataFrame) -> str:
 
 
 def write_title(part: pd.DataFrame) -> str:
-    """Return the recommendation of a part of a study with its numbers, or why there is none."""
+    """Return the recommendation of a part of a study with its numbers, or that there is none."""
     first = part.iloc[0]
     of = f"{first['of']}: " if pd.notna(first["of"]) else ""
     chosen = part[part["roles"] == RECOMMENDED]
     if chosen.empty:
-        return textwrap.fill(f"{of}No recommendation: {first['refusal']}", WIDTH)
+        return textwrap.fill(f"{of}No recommendation, see the answer", WIDTH)
     row = chosen.iloc[0].to_dict()
     if pd.notna(row["threshold"]):
         goal = f"{row['metric']} {row['threshold']:g}{describe_guess(part)}"
@@ -296,8 +296,11 @@ def explain_letters(axes: Axes, part: pd.DataFrame, letters: dict[int, str]) -> 
         row = part.loc[place].to_dict()
         if row["roles"] != RECOMMENDED:
             add_note(axes, f"{letter}  {row['roles']}: {write_one(row)}")
+    if part.groupby(["series", "num_gpus"])["num_nodes"].nunique().gt(1).any():
+        add_note(axes, "each line has the fastest of several numbers of nodes", is_shared=True)
     if num_tied := int((part["roles"] == TIED).sum()):
-        add_note(axes, f"{num_tied} more on as many devices are not told apart from the one to use")
+        verb = "is" if num_tied == 1 else "are"
+        add_note(axes, f"{num_tied} more on as many devices {verb} not told apart from the one to use")
 
 
 def mark_letters(axes: Axes, named: pd.DataFrame, value: str) -> None:

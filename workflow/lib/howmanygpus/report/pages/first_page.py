@@ -8,7 +8,6 @@ first_page.css. The page needs no other file, and everything that data may name 
 import base64
 import json
 import textwrap
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,12 @@ LONGEST_LINE = 1000
 
 
 def read_first_page(
-    studies: Iterable[str], arguments: list[str], tables: Path = TABLES, figures: Path = FIGURES
+    studies: dict[str, Facts], arguments: list[str], tables: Path = TABLES, figures: Path = FIGURES
 ) -> str:
-    """Return the page about the answers that exist. Nothing is read unless Snakemake's arguments ask for the report."""
+    """Return the page about the answers that exist. Nothing is read unless Snakemake's arguments ask for the report.
+
+    studies: the complete config of each.
+    """
     if not any(argument.split("=")[0] == "--report" for argument in arguments):
         return ""
     answers = {}
@@ -39,27 +41,30 @@ def read_first_page(
     encoded = {study: base64.encodebytes(path.read_bytes()).decode() for study, path in images.items() if path.exists()}
     jobs = tables / "jobs.tsv"
     bill = add_up_bill(read_table(jobs)) if len(answers) > 1 and jobs.exists() else None
-    return render_first_page(answers, encoded, bill)
+    return render_first_page(answers, encoded, bill, studies)
 
 
-def render_first_page(answers: dict[str, Facts | None], figures: dict[str, str], bill: Facts | None) -> str:
+def render_first_page(
+    answers: dict[str, Facts | None], figures: dict[str, str], bill: Facts | None, configs: dict[str, Facts]
+) -> str:
     """Return the page as HTML whose lines neither docutils nor a browser takes for anything else.
 
     answers: the facts of each study; None if there are none yet. figures: SVG files in base64, by study. bill: that of
-    all studies together; None for one.
+    all studies together; None for one. configs: those of the studies, of which cards say what they compare.
     """
-    studies = [_describe(name, facts, figures.get(name)) for name, facts in answers.items()]
+    studies = [_describe(name, facts, figures.get(name), configs.get(name)) for name, facts in answers.items()]
     page = fill("first_page.html.jinja", studies=studies, bill=bill)
     return "\n".join(part for line in page.splitlines() for part in _break(line))
 
 
-def _describe(name: str, facts: Facts | None, figure: str | None) -> dict[str, Any]:
-    """Return what the page shows of a study."""
+def _describe(name: str, facts: Facts | None, figure: str | None, config: Facts | None) -> dict[str, Any]:
+    """Return what the page shows of a study. A figure without any configuration would only repeat the refusal."""
     if facts is None:
-        return {"name": name, "facts": None, "decisions": []}
+        return {"name": name, "facts": None, "decisions": [], "config": config}
+    figure = figure if any(each["configurations"] for each in facts["decisions"]) else None
     decisions = [_describe_decision(each, facts["unit"]) for each in facts["decisions"]]
     doubts = [(each["of"], doubt) for each in facts["decisions"] for doubt in each["doubts"][1:]]
-    return {"name": name, "facts": facts, "figure": figure} | {
+    return {"name": name, "facts": facts, "figure": figure, "config": config} | {
         "decisions": decisions,
         "doubts": doubts,
         "sections": list_sections(facts),
