@@ -92,9 +92,9 @@ check: $(TESTABLE)
 	python -m mypy
 	python workflow/lib/howmanygpus_tools/lint_rules.py
 
-# The variable silences an advertisement of another program.
 site: $(WEBSITE)/installed
-	NO_MKDOCS_2_WARNING=1 $(WEBSITE)/bin/mkdocs build --strict
+	PYTHONPATH=workflow/lib $(VENV)/bin/python -m howmanygpus_tools.stage_site
+	$(WEBSITE)/bin/zensical build --strict --clean --config-file mkdocs.yml
 
 locks: $(INSTALLED)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python -m howmanygpus_tools.lock

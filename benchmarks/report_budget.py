@@ -5,8 +5,8 @@ The recorded runs (sandbox/recorded/) are multiplied: more repeats in several st
 some minutes, of eight devices and a host, and its events are stretched to the same duration. Seconds are processor
 time, user and system, of all processes. No run is trained.
 
-With --against COMMIT, the tables are made by that commit's code and by this one, in turns: all of them without one run,
-and again with it.
+With --against COMMIT, all is made by that commit's code and by this one, in turns: the tables without one run, their
+figures, both again with the run, and what `make figures` makes.
 """
 
 import argparse
@@ -117,39 +117,63 @@ def take_code(folder: Path, commit: str) -> None:
     subprocess.run(["tar", "--extract"], cwd=folder, input=archive.stdout, check=True)
 
 
-def prepare(folder: Path, arguments: argparse.Namespace, commit: str | None = None) -> int:
-    """Make a copy of the project with many runs, and return how many are planned. commit: whose code it has."""
-    recorded_runs.copy_project(folder, recorded_runs.ONE_MACHINE)
-    recorded_runs.renew_records(folder, recorded_runs.ONE_MACHINE)
+def copy_with_records(folder: Path, source: Path, commit: str | None) -> None:
+    """Make a copy of the project with a set of recorded runs. commit: whose code it has; None for this one's."""
+    recorded_runs.copy_project(folder, source)
+    recorded_runs.renew_records(folder, source)
     if commit:
         take_code(folder, commit)
+
+
+def prepare(folder: Path, arguments: argparse.Namespace, commit: str | None = None) -> int:
+    """Make a copy of the project with many runs, and return how many are planned. commit: whose code it has."""
+    copy_with_records(folder, recorded_runs.ONE_MACHINE, commit)
     planned = multiply(folder, arguments.studies, arguments.repeats, 60 * arguments.minutes)
     recorded_runs.name_verdicts(folder)
     return planned
 
 
-def time_tables(folder: Path) -> tuple[float, float]:
-    """Return the processor time of all tables without one run, and of those that change with it."""
+def time_products(folder: Path) -> dict[str, float]:
+    """Return the processor time of all tables and figures without one run, and of those that change with it."""
     run, held = sorted((folder / "results" / "runs").glob("*/*/*/*"))[0], folder / "held"
-    shutil.rmtree(folder / "results" / "tables", ignore_errors=True)
-    shutil.rmtree(folder / "results" / "summaries", ignore_errors=True)
+    for name in ("tables", "summaries", "figures", "pages"):
+        shutil.rmtree(folder / "results" / name, ignore_errors=True)
     run.rename(held)
-    without = spend(folder, "--until", "merge_tables")["value"]
+    spent = {
+        "all tables": spend(folder, "--until", "merge_tables")["value"],
+        "all figures": spend(folder)["value"],
+    }
     held.rename(run)
-    return without, spend(folder, "--until", "merge_tables")["value"]
+    return spent | {"one more run": spend(folder)["value"]}
+
+
+def time_recorded(folder: Path, commit: str | None) -> float:
+    """Return the processor time of what `make figures` makes from recorded runs. commit: whose code makes it."""
+    spent = 0.0
+    for name, source in recorded_runs.SETS.items():
+        copy_with_records(folder / name, source, commit)
+        recorded_runs.name_verdicts(folder / name)
+        spent += sum(spend(folder / name, *more)["value"] for more in ((), ("--report", str(REPORT))))
+    return spent
 
 
 def compare(folder: Path, arguments: argparse.Namespace) -> list[dict]:
     """Return the ratios of this code to another commit's."""
-    copies = {name: folder / name for name in ("before", "after")}
-    planned = [prepare(copies["before"], arguments, arguments.against), prepare(copies["after"], arguments)]
-    spent = [{name: time_tables(copy) for name, copy in copies.items()} for _ in range(arguments.rounds)]
+    commits = {"before": arguments.against, "after": None}
+    planned = [prepare(folder / name, arguments, commit) for name, commit in commits.items()]
+    spent = []
+    for _ in range(arguments.rounds):
+        both = {name: time_products(folder / name) for name in commits}
+        with tempfile.TemporaryDirectory() as recorded:
+            for name, commit in commits.items():
+                both[name]["make figures"] = time_recorded(Path(recorded) / name, commit)
+        spent.append(both)
     rows = []
-    for place, what in enumerate(("all tables", "tables with one more run")):
-        ratios = [both["after"][place] / both["before"][place] for both in spent]
+    for what in spent[0]["after"]:
+        ratios = [both["after"][what] / both["before"][what] for both in spent]
         row = {"runs": planned[1], "what": what, "unit": f"of {arguments.against}", "value": float(np.median(ratios))}
         row |= {"lowest": min(ratios), "highest": max(ratios)}
-        rows.append(row | {f"{name}_s": spent[-1][name][place] for name in copies})
+        rows.append(row | {f"{name}_s": spent[-1][name][what] for name in commits})
     return rows
 
 

@@ -120,6 +120,13 @@ def test_a_refusal_is_shown_and_becomes_the_reason(project):
     assert log.read_text().startswith(REFUSAL)
 
 
+def test_a_limit_below_the_request_of_a_job_stops_the_call(project):
+    write_study(project)
+    output = project.snakemake(*ROWS, "--resources", "mem_mb=1", expect=1)
+    assert "--resources mem_mb: 1 is less than the " in output, output
+    assert not list((project.folder / "results").glob("probe/*")), "nothing started"
+
+
 def test_a_run_quotes_the_refusal_of_its_probe(project):
     project.write_machine(sbatch_options=REFUSED)
     write_study(project)

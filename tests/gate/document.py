@@ -1,5 +1,7 @@
 """Writes docs/parity.md: the checks of the parity gate, their limits, and the faults that the tests plant."""
 
+import textwrap
+
 from gate.faults import (
     EXCHANGED,
     FAMILIES,
@@ -26,22 +28,22 @@ from project import ROOT
 IN_FP32 = FAULTS | FAULTS_OF_OPTIMIZERS | FAULTS_OF_PLAIN_SGD | FAULTS_OF_NUMBERS
 IN_FP32 |= FAULTS_OF_LABELS | FAULTS_OF_DROPOUT | FAULTS_OF_ACCUMULATION
 PATH = ROOT / "docs" / "parity.md"
+WHOLE_WORDS = {"break_long_words": False, "break_on_hyphens": False}
 TEXT = """\
 # What the parity gate checks, and what it catches
 
-This page is generated from the gate and its tests by `make references`; a test fails if it has drifted.
+`make references` generates this page from the gate and its tests.
 
 Before anything is timed, each framework does one task with fixed images and weights: an evaluation, {steps} optimizer
 steps over {epochs} epochs with sgd and as many with the optimizer of the runs, and two evaluations of {test} images
-with a short last batch. The global batch has {batch} images, which are cropped and flipped at random. Learning rates
-come from the code that runs use, at every seventh step of a run of {longer} steps up to its last. The task is done on
-one device, and on three if the machine has them, otherwise on two, and compared with a float64 reference. Images with
-any number of labels, some of them missing, have a task of their own, and so has each value of `label_smoothing`. A
-user's model in a single file is compared with one device in one process ([own_model.md](own_model.md)).
+with a short last batch. The global batch has {batch} images, cropped and flipped at random. Learning rates are those of
+the runs' code, at every seventh step of a run of {longer} steps up to its last. The task is done on one device and on
+three, or on two if the machine has no more, and compared with a float64 reference. Images with any number of labels,
+some of them missing, have a task of their own, and so has each value of `label_smoothing`. A user's model in a single
+file is compared with one device in one process ([own_model.md](own_model.md)).
 
-In fp16 the task begins with a loss scale of {scale:g}, at which nothing overflows. Before step {skipped} the last
-device gets a scale at which all its gradients overflow, so that all devices must skip the step. A framework that
-computes in float32 does not overflow, and the missing skip reveals it.
+In fp16 the loss scale is {scale:g}, at which nothing overflows. Before step {skipped} the last device gets one at which
+all its gradients overflow, so that all devices must skip the step; a framework that computes in float32 does not.
 
 ## Checks
 
@@ -52,30 +54,26 @@ computes in float32 does not overflow, and the missing skip reveals it.
 ## Limits
 
 - fp32: fixed numbers; in short networks frameworks stay within 0.6 of them. They are widened by {float32} times what
-  PyTorch's own float32 changes, and by what ReLU inputs change that are so near to zero that rounding decides their
-  sign.
+  PyTorch's own float32 changes, and by what ReLU inputs change whose sign rounding decides.
 - bf16: a multiple of the noise that the reference measures for each array by simulating the rounding of bf16: {many}
   for arrays of {elements} elements or more and for all arrays together, and {few} for others; in TensorFlow and Keras
   on CPUs, where kernels round more often, {coarse} for all single arrays.
-- tf32 and fp16: the same with the noise of their significant bits; both have three more than bf16.
+- tf32 and fp16: the same with three more significant bits.
 
 In reduced precision an array whose limit exceeds {told} is not judged by itself. The limits of whole gradients and
-updates are never wider than {direction} for one minus the cosine and {norm} for the norm. A verdict in reduced
-precision, or on compressed gradients, requires the verdict in fp32 without compression on the same code. Compressed
-gradients widen the limits:
+updates are at most {direction} for one minus the cosine and {norm} for the norm. A framework's logits must differ from
+the reference by at least {least} times what those of the simulation do, and no array may have values that all fit into
+a half-precision format. A verdict in reduced precision, or on compressed gradients, requires the one in fp32 without
+compression on the same code. Compressed gradients widen the limits:
 
 | compression | whole gradients, updates and arrays | added with several axes | losses, statistics, evaluations |
 |---|---|---|---|
 {compressions}
 
-In reduced precision the difference of a framework's logits from the reference must be at least {least} times that of
-the simulation. No array may have values that all fit into a half-precision format.
-
 ## What is covered, and by what
 
-A verdict is for one cell of the gate: runs with other values of its settings need a verdict of their own. The task
-covers other settings for all their values (`settings.py`, `gate/coverage.py`). The parity page of a report lists the
-layouts and settings of runs that the gate has not looked at.
+Runs with other values of a setting of the *cell* need a verdict of their own. The *task* covers other settings for all
+their values (`settings.py`, `gate/coverage.py`). The parity page of a report lists what the gate has not looked at.
 
 | setting or aspect | covered by | how, or why not |
 |---|---|---|
@@ -83,16 +81,13 @@ layouts and settings of runs that the gate has not looked at.
 
 ## Planted faults
 
-Each is planted in one strategy of every family, on two devices of a CPU.
+Each is planted in one strategy of every family, on two devices of a CPU, in a task that can show it. MXNet and Chainer
+have no bf16 and no fp16, flax no fp16. Horovod's backends are also shown gradients that are not averaged, that are
+summed, and that are exchanged in float16 without saying so, and compression by fp16 that exchanges float32.
 
-| fault | what is wrong | caught by | {families} |
-|---|---|---|{dashes}|
+By the check that names it, in fp32 unless said otherwise:
+
 {faults}
-
-MXNet and Chainer have no bf16, and only MXNet a kvstore. Each fault is planted in a task that can show it: faults of
-labels with any number of labels, those of dropout in a short `alexnet`, those of the batches of a step with
-accumulation. Horovod's backends are also shown gradients that are not averaged, that are summed, and that are exchanged
-in float16 without saying so, and compression by fp16 that exchanges float32.
 """
 
 
@@ -114,6 +109,17 @@ def describe_precisions(family: str, fault: str) -> str:
     return "fp32, bf16" if fault in (*IN_BF16, *FAULTS_OF_NUMBERS) and FAMILIES[family].has_bf16 else "fp32"
 
 
+def describe_planting(fault: str) -> str:
+    """Return the precisions in which a fault is planted, with the families if others have this precision too."""
+    places: dict[str, list[str]] = {}
+    for precision, able in (("fp32", ""), ("bf16", "has_bf16"), ("fp16", "has_fp16")):
+        having = [family for family in FAMILIES if not able or getattr(FAMILIES[family], able)]
+        planted = [family for family in FAMILIES if precision in describe_precisions(family, fault)]
+        if planted:
+            places.setdefault("" if planted == having else f" ({', '.join(planted)})", []).append(precision)
+    return "; ".join(", ".join(precisions) + families for families, precisions in places.items())
+
+
 def describe_gating() -> list[tuple[str, str, str]]:
     """Return (setting, how the gate checks it, in what way or why not) of every setting of a run."""
     named = {key: setting for key, setting in SETTINGS.items() if key != "optimizer"}
@@ -131,13 +137,19 @@ def render() -> str:
     every = (
         IN_FP32 | IGNORED_PRECISION | FAULTS_OF_EXCHANGE | FAULTS_OF_KVSTORE | FAULTS_OF_COMPRESSION | FAULTS_OF_FP16
     )
-    checks, faults = [], []
-    settings = [f"| {name} | {kind} | {how} |" for name, kind, how in [*describe_aspects(), *describe_gating()]]
-    for check, meaning in CHECKS.items():
-        checks.append(f"| `{check}` | {meaning} |")
-    for name, fault in every.items():
-        precisions = " | ".join(describe_precisions(family, name) for family in FAMILIES)
-        faults.append(f"| `{name}` | {fault.what} | `{fault.check}` | {precisions} |")
+    rows: dict[tuple[str, str], list[str]] = {}
+    for name, kind, how in [*describe_aspects(), *describe_gating()]:
+        rows.setdefault((kind, how), []).append(name)
+    settings = [f"| {', '.join(names)} | {kind} | {how} |" for (kind, how), names in rows.items()]
+    checks = [f"| `{check}` | {meaning} |" for check, meaning in CHECKS.items()]
+    faults = []
+    for check in CHECKS:
+        planted = {name: (fault, describe_planting(name)) for name, fault in every.items() if fault.check == check}
+        texts = [
+            f"`{name}` ({fault.what}{'' if where == 'fp32' else f'; in {where}'})"
+            for name, (fault, where) in planted.items()
+        ]
+        faults.append(textwrap.fill(f"- `{check}`: {', '.join(texts)}", 120, subsequent_indent="  ", **WHOLE_WORDS))
     return TEXT.format(
         **{"steps": task.NUM_STEPS, "epochs": task.NUM_STEPS * task.GLOBAL_BATCH_SIZE // task.NUM_TRAIN + 1},
         **{"longer": task.SCHEDULE_STRIDE * task.NUM_STEPS, "test": task.NUM_TEST, "batch": task.GLOBAL_BATCH_SIZE},
@@ -157,7 +169,6 @@ def render() -> str:
             for name, limits in allowances.COMPRESSIONS.items()
             if name != "none"
         ),
-        **{"families": " | ".join(FAMILIES), "dashes": "|".join("---" for _ in FAMILIES)},
     )
 
 

@@ -44,7 +44,7 @@ FAULTS = {
     "evaluated_images_misplaced": Fault(
         "evaluation_after", "an evaluation's images stand one place beside their labels"
     ),
-    "evaluated_on_first_misplaced": Fault("evaluation_first", "the same on the first device", "own"),
+    "evaluated_on_first_misplaced": Fault("evaluation_first", "the same in evaluations on the first device", "own"),
     "one_replica_drifting": Fault("replicas", "one weight of the second device is off by 1e-6"),
     "batch_statistics": Fault("independent", "evaluation uses each batch's own statistics"),
     "dropout_left_on": Fault("repeatable", "evaluation drops a fifth of the last layer's inputs"),

@@ -4,6 +4,7 @@ import os
 from types import SimpleNamespace
 
 import pytest
+from snakemake.resources import Resource, Resources
 
 from helpers.messages import list_texts, says
 from howmanygpus.invocation.starting import leave_out_requests, refuse_to_start
@@ -16,20 +17,48 @@ CLUSTER = Machine("mine/machine.yaml", {"cpu": Device(8, 1)}, scheduler="slurm")
 PACKED = Machine("mine/machine.yaml", {"cpu": Device(8, 1)}, scheduler="slurm", packed=True)
 
 
-def start(machine: Machine, executor: str, shortages=(), touch=False, resources=("limit_min",), **settings):
-    """Return why a call does not start, and its warnings. resources: of its only job. settings: the executor's."""
+def start(
+    machine: Machine,
+    executor: str,
+    shortages=(),
+    touch=False,
+    resources=("limit_min",),
+    limits=(),
+    nodes=(),
+    **settings,
+):
+    """Return why a call does not start, and its warnings.
+
+    resources: of its job that runs here. limits: those of --resources. nodes: the numbers of nodes of jobs that are
+    submitted. settings: the executor's.
+    """
     said: list[str] = []
-    job = SimpleNamespace(rule=SimpleNamespace(name="measure", resources=resources), is_local=True)
+    jobs = [SimpleNamespace(rule=SimpleNamespace(name="measure", resources=resources), is_local=True)]
+    jobs += [make_job(num_nodes) for num_nodes in nodes]
     workflow = SimpleNamespace(
+        global_resources=Resources({"_cores": Resource("_cores", 1), **dict(limits)}),
+        async_run=None,
         executor_plugin=SimpleNamespace(name=executor),
         local_exec=executor in ("local", "touch"),
         touch=touch,
         executor_settings=SimpleNamespace(**settings),
         resource_settings=SimpleNamespace(overwrite_resources={}, default_resources=None),
-        dag=SimpleNamespace(needrun_jobs=lambda: [job]),
+        dag=SimpleNamespace(needrun_jobs=lambda: jobs),
     )
     plan = Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], num_gpus=[1], devices=["cpu"])}}, machine)
     return list_texts(refuse_to_start(plan, workflow, list(shortages), said.append)), said
+
+
+def make_job(num_nodes: int) -> SimpleNamespace:
+    """Make a job that is submitted, with the number of its nodes as a wildcard."""
+    asked = {"limit_min": 5, "mpi": "run", "nodes": lambda wildcards, attempt: int(wildcards.nodes) * attempt}
+    return SimpleNamespace(
+        rule=SimpleNamespace(
+            name="measure_allreduce", resources=Resources({n: Resource(n, value) for n, value in asked.items()})
+        ),
+        wildcards=SimpleNamespace(nodes=str(num_nodes)),
+        **{"is_local": False, "input": [], "output": [], "attempt": 1, "threads": 1, "is_group": lambda: False},
+    )
 
 
 @pytest.mark.parametrize(("machine", "executor"), [(LOCAL, "local"), (CLUSTER, "slurm"), (PACKED, "local")])
@@ -61,6 +90,13 @@ def test_jobs_of_an_array_are_refused_with_the_reason(rules):
     (refused,), _ = start(CLUSTER, "slurm", array_jobs=rules)
     assert says(refused, "--slurm-array-jobs", rules, "first job", "leave the option out", "profile")
     assert start(CLUSTER, "slurm", array_jobs=None) == ([], [])
+
+
+def test_a_limit_that_would_lower_the_request_of_a_job_is_refused():
+    limits = {"nodes": Resource("nodes", 4), "measurement": Resource("measurement", 1)}
+    (refused,), _ = start(CLUSTER, "slurm", limits=limits, nodes=[1, 8, 6])
+    assert says(refused, "--resources nodes", "4", "8", "measure_allreduce", "raise it to 8", "--jobs")
+    assert start(CLUSTER, "slurm", limits=limits, nodes=[1, 4]) == ([], []), "limits all jobs together"
 
 
 def test_runs_that_start_here_in_place_of_jobs_are_doubted_unless_they_are_only_touched():

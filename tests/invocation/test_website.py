@@ -1,6 +1,5 @@
 """The website has every document, links lead somewhere, and what a forge shows of the project is true."""
 
-import importlib.util
 import re
 import tomllib
 from pathlib import Path
@@ -9,25 +8,17 @@ import pytest
 import yaml
 
 from howmanygpus.invocation.versions import TESTED
+from howmanygpus_tools.stage_site import list_pages, write_for_site
 from project import ROOT
 
-HOOK = ROOT / "docs" / "mkdocs_hook.py"
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def load_hook():
-    described = importlib.util.spec_from_file_location("mkdocs_hook", HOOK)
-    hook = importlib.util.module_from_spec(described)
-    described.loader.exec_module(hook)
-    return hook
-
-
-hook = load_hook()
 SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
-PAGES = hook.list_pages(SITE["nav"])
+PAGES = list_pages(SITE["nav"])
 
 
 def read(page: str) -> str:
@@ -36,7 +27,9 @@ def read(page: str) -> str:
 
 
 def list_anchors(page: str) -> set[str]:
-    return {hook.slugify(heading, "-") for heading in re.findall(r"^#+ (.+)$", read(page), re.MULTILINE)}
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", read(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_navigation_names_every_page_once():
@@ -46,7 +39,7 @@ def test_the_navigation_names_every_page_once():
 
 
 def test_what_a_reader_looks_for_first_is_one_click_away():
-    first = {title: hook.list_pages(part)[0] for entry in SITE["nav"] for title, part in entry.items()}
+    first = {title: list_pages(part)[0] for entry in SITE["nav"] for title, part in entry.items()}
     wanted = {"Install": "docs/install.md", "Configure": "config/README.md"}
     wanted |= {"Run on a cluster": "profiles/README.md", "Report": "docs/figures.md"}
     assert wanted.items() <= first.items() and "navigation.tabs" in SITE["theme"]["features"]
@@ -68,7 +61,7 @@ def test_every_link_of_a_page_leads_to_a_page_or_a_file_and_to_a_heading(page):
 
 def test_numbered_items_and_comments_above_tables_are_written_for_the_site():
     text = "1. One:\n\n   ```\n     code\n   ```\n\n2. Two\n\nText\n   kept\n\n<!-- generated: x -->\n| a |\n|---|\n"
-    written = hook.on_page_markdown(text)
+    written = write_for_site(text)
     assert written.startswith("1. One:\n\n    ```\n      code\n    ```\n\n2. Two\n\nText\n   kept\n\n\n| a |")
 
 

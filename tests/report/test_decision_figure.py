@@ -102,6 +102,11 @@ def test_the_headline_says_what_the_recommendation_gains_or_why_not_more(tmp_pat
     table, _ = decide_on([*repeat(100.0), *repeat(90.0, num_gpus=2)], tmp_path)
     headline = " ".join(draw_closed(table).get_suptitle().split())
     assert headline == f"No more than 1 device: 2 are {101 / 91:.3g} x as fast, at 1.8 x the price"
+    spread = repeat(88.0, num_gpus=2, num_nodes=2, placement="2 nodes")
+    table, decision = decide_on([*repeat(100.0), *repeat(91.0, num_gpus=2), *spread], tmp_path)
+    (doubled,) = (each for each in decision["alternatives"] if "next doubling" in each["roles"])
+    assert f"2 are {doubled['times_faster']['median']:.3g} x" in " ".join(draw_closed(table).get_suptitle().split())
+    assert table.loc[table["num_gpus"] == 2, "wall_s"].min() < doubled["wall_s"]["median"], "one is faster"
     table, _ = decide_on(curve(disturbed=True), tmp_path)
     assert draw_closed(table).get_suptitle() == "", "the title of the panel has the refusal"
 

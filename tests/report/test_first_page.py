@@ -168,7 +168,11 @@ CONFIG |= {"precision": ["fp32", "bf16"], "per_device_batch_size": [8, 16], "num
     ("changes", "words", "others"),
     [
         ({}, ("2 frameworks", "2 precisions", "8 and 16 images", "1, 2 and 4 devices"), ("variant", "input", "node")),
-        ({"frameworks": ["a"], "precision": ["fp32"], "per_device_batch_size": [8]}, ("a on 1, 2 and 4",), ()),
+        (
+            {"frameworks": ["a"], "precision": ["fp32"], "per_device_batch_size": [8]},
+            ("a on 1, 2 and 4",),
+            ("Compares",),
+        ),
         ({"variants": {"x": {}, "y": {}}, "num_nodes": [1, 2]}, ("2 variants", "1 and 2 nodes"), ("input",)),
         ({"program": {"unit": "tokens"}, "frameworks": []}, ("8 and 16 tokens",), ("framework", "images")),
         ({"num_gpus": [1], "per_device_batch_size": [8]}, ("1 device",), ("devices",)),

@@ -219,6 +219,13 @@ def test_a_file_of_a_former_version_is_read(tmp_path):
     assert tuple(table.columns) == COLUMNS and (table["throttle_reasons"] == "").all()
 
 
+def test_texts_of_samples_that_look_like_numbers_stay_texts(tmp_path):
+    (tmp_path / "telemetry.csv").write_text("time_s,node,device,cores_frac\n0.1,0,host,0.5\n0.2,0,0,\n")
+    table = read_telemetry(tmp_path)
+    assert table["cores_frac"].tolist() == ["0.5", ""] and table["device"].tolist() == ["host", "0"]
+    assert table["device"].dtype == table["cores_frac"].dtype == object
+
+
 def test_samples_are_read_again_only_if_the_run_or_the_code_is_another_one(tmp_path, monkeypatch):
     spec = make_spec(global_batch_size=64)
     store(tmp_path, make_samples("cpu", utilisation_frac=0.25, memory_gib=1), spec=spec)

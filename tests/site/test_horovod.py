@@ -56,6 +56,18 @@ def test_a_wheel_is_for_one_framework():
     assert list_switches("keras", "cuda")["HOROVOD_GPU_OPERATIONS"] == "NCCL"
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_cuda_is_used_only_where_it_is_asked_for(device, monkeypatch):
+    """A CUDA build of PyTorch beside an nvcc, as pip installs where its index has no build for CPUs."""
+    (edit,) = (edit for edit in EDITS if edit.path.endswith("FindPytorch.cmake"))
+    for name, value in list_switches("torch", device).items():
+        monkeypatch.setenv(name, value)
+    torch = SimpleNamespace(version=SimpleNamespace(cuda="13.0"))
+    known = {"torch": torch, "CUDA_HOME": "/usr/local/cuda"}
+    assert eval(f"((torch.version.cuda is not None) and {edit.old}", known)
+    assert eval(f"((torch.version.cuda is not None) and {edit.new}", known) == (device == "cuda")
+
+
 def test_a_compiler_is_installed_for_the_cuda_that_has_one(monkeypatch):
     monkeypatch.chdir(ROOT)
     assert list_horovod_tools("horovod-pytorch-cuda13") == (HOROVOD_TOOLS, ROOT / "envs" / "horovod.build-cuda13.txt")

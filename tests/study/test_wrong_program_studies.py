@@ -64,8 +64,8 @@ STUDIES: list[tuple[dict, str]] = [
     (
         {"program": {"unit": "tokens/s"}},
         'program.unit: "tokens/s" does not match ^[A-Za-z]{1,20}$; Plural word of at most 20 letters for what the '
-        "program counts, such as `tokens` or `frames`: in batch sizes, and in the `samples` of its reports. Tables, "
-        "figures and the answer have this word. Changing this key reruns no run.",
+        "program counts, such as `tokens`: in batch sizes, in `samples` of its reports, and in tables, figures and the "
+        "answer. Reruns no run.",
     ),
     (
         {"program": {"axes": {"seed": [1]}}},

@@ -268,7 +268,7 @@ def test_a_changed_layer_reruns_the_models_that_import_it_and_their_products(ext
     finally:
         extended.replace(layer, SCALE=1.0)
     assert {job.split("/")[0] for job in planned if "/" in job} == {"toys"}
-    assert {"make_tables toys", "draw_figures toys"} <= set(planned)
+    assert {"make_tables toys", "draw_figures_of_toys toys"} <= set(planned)
     assert "make_tables others" not in planned
 
 

@@ -23,7 +23,7 @@ MERGED = ["all", "merge_answers", "merge_tables", "write_all_runs", "write_table
 
 def analysis_of(*studies: str) -> list[str]:
     """Return all jobs downstream of the runs of some studies."""
-    rules = ("list_jobs", "make_tables", "answer_question", "draw_figures", "draw_speedup")
+    rules = ("list_jobs", "make_tables", "answer_question", "draw_figures")
     return [f"{rule} {name}" for name in studies for rule in rules] + MERGED
 
 
@@ -114,7 +114,13 @@ def test_changed_pins_rerun_the_runs_of_their_environment(copy, name):
 
 def test_editing_one_figure_draws_the_figures_again_and_makes_no_table(copy):
     copy.edit("workflow/lib/howmanygpus/report/figures/speedup.py", CONSTANT)
-    assert copy.planned() == sorted(["all", "draw_speedup first", "draw_speedup second"])
+    assert copy.planned() == sorted(["all", "draw_figures first", "draw_figures second"])
+
+
+def test_an_added_study_draws_only_its_own_figures(copy):
+    copy.write_config(first=study(), second=study(), third=study(num_gpus=[1]))
+    drawn = [job for job in copy.planned() if job.startswith("draw_")]
+    assert drawn == ["draw_figures_of_third third"], "with one device count it has fewer figures"
 
 
 def test_editing_the_loop_reruns_all_runs(copy):

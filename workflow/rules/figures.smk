@@ -7,8 +7,11 @@ OUTPUTS  results/figures/{study}/{figure}.svg and .png
          results/all_runs.html (the page of all runs, with the record of each)
 """
 
-# All figures that every study has are drawn by one rule, because starting a process takes longer than a figure.
-for name, drawn in figures.list_together().items():
+# One process draws all figures of a study, because starting it takes longer than a figure. What draws those of a study
+# again follows from these figures alone, so that a study with others beside it changes nothing.
+for drawn, studies in products.group_by_figures().items():
+
+    name = "draw_figures" if studies[0] == next(iter(PLAN.studies)) else f"draw_figures_of_{studies[0]}"
 
     rule:
         name:
@@ -33,6 +36,8 @@ for name, drawn in figures.list_together().items():
             png=expand("results/figures/{{study}}/{figure}.png", figure=drawn),
         log:
             f"results/logs/{name}/{{study}}.log",
+        wildcard_constraints:
+            study="|".join(studies),
         localrule: True
         threads: min(4, len(drawn))
         params:

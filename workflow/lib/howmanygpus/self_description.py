@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 Description = TypeVar("Description")
 
 
+@cache
 def list_modules(folder: Path) -> list[str]:
     """Return the names of the modules in a folder, sorted."""
     return sorted(path.stem for path in folder.glob("[a-z]*.py"))
@@ -56,6 +57,7 @@ def require_constant(path: Path, name: str) -> Any:
     return constants[name]
 
 
+@cache
 def describe_module(path: Path, kind: type[Description]) -> Description:
     """Fill a dataclass with the literal constants of a module, whose names are those of its fields in capitals.
 

@@ -71,10 +71,7 @@ OPTIMIZER: dict[str, Setting] = {
     "name": Setting(
         default="sgd",
         accepts={"enum": ["sgd", "adam", "adamw"]},
-        doc=(
-            "Update rule: `sgd` with momentum, `adam`, or `adamw`, which is adam with decoupled weight decay "
-            "(Loshchilov & Hutter 2019)."
-        ),
+        doc="`sgd` with momentum, `adam`, or `adamw`: adam with decoupled weight decay (Loshchilov & Hutter 2019).",
         gate=in_cell(),
         memory=True,
         work=True,
@@ -82,7 +79,7 @@ OPTIMIZER: dict[str, Setting] = {
     "learning_rate": Setting(
         default=0.1,
         accepts={"type": "number", "exclusiveMinimum": 0},
-        doc="Learning rate for the reference batch, before scaling.",
+        doc="For the reference batch, before scaling.",
         gate=by_task(NUMBER),
         memory=False,
         work=True,
@@ -98,7 +95,7 @@ OPTIMIZER: dict[str, Setting] = {
     "beta1": Setting(
         default=0.9,
         accepts={"type": "number", "minimum": 0, "exclusiveMaximum": 1},
-        doc="Decay rate of the first moment of adam and adamw.",
+        doc="Decay rate of adam's and adamw's first moment.",
         gate=by_task(NUMBER),
         memory=False,
         work=True,
@@ -106,7 +103,7 @@ OPTIMIZER: dict[str, Setting] = {
     "beta2": Setting(
         default=0.999,
         accepts={"type": "number", "minimum": 0, "exclusiveMaximum": 1},
-        doc="Decay rate of the second moment of adam and adamw.",
+        doc="Decay rate of adam's and adamw's second moment.",
         gate=by_task(NUMBER),
         memory=False,
         work=True,
@@ -114,7 +111,7 @@ OPTIMIZER: dict[str, Setting] = {
     "epsilon": Setting(
         default=1e-08,
         accepts={"type": "number", "exclusiveMinimum": 0},
-        doc="Epsilon of adam and adamw, added to the square root of the bias-corrected second moment.",
+        doc="Added by adam and adamw to the square root of the bias-corrected second moment.",
         gate=by_task(NUMBER),
         memory=False,
         work=True,
@@ -123,9 +120,8 @@ OPTIMIZER: dict[str, Setting] = {
         default=0,
         accepts={"type": "number", "minimum": 0},
         doc=(
-            "Factor of the weight decay. With `sgd` and `adam` it is L2 regularisation, which adds weight_decay "
-            "times the parameter to its gradient. With `adamw` the parameter is multiplied by 1 - learning rate * "
-            "weight_decay before each update."
+            "`sgd` and `adam` add weight_decay times the parameter to its gradient (L2). `adamw` multiplies the "
+            "parameter by 1 - learning rate * weight_decay before each update."
         ),
         gate=in_cell(WHETHER_ANY),
         memory=True,
@@ -134,10 +130,7 @@ OPTIMIZER: dict[str, Setting] = {
     "weight_decay_on": Setting(
         default="all",
         accepts={"enum": ["all", "weights"]},
-        doc=(
-            "Parameters that decay. `all` is every parameter, `weights` leaves out all biases and the scales and "
-            "offsets of normalisation layers."
-        ),
+        doc="Parameters that decay. `weights` leaves out biases, and scales and offsets of normalisation layers.",
         gate=in_cell(),
         memory=True,
         work=True,
@@ -145,10 +138,7 @@ OPTIMIZER: dict[str, Setting] = {
     "lr_scaling": Setting(
         default="linear",
         accepts={"enum": ["none", "linear", "sqrt"]},
-        doc=(
-            "How the learning rate grows with the global batch. Linear scaling was shown to work for sgd; with "
-            "adam it is an assumption."
-        ),
+        doc="Growth of the learning rate with the global batch. For adam, linear scaling is an assumption.",
         gate=in_cell(),
         memory=False,
         work=True,
@@ -156,10 +146,7 @@ OPTIMIZER: dict[str, Setting] = {
     "lr_reference_batch_size": Setting(
         default=None,
         accepts={"type": ["integer", "null"], "minimum": 1},
-        doc=(
-            "Global batch for which learning_rate is meant. null takes the batch of one device, so that linear "
-            "scaling multiplies the rate by the device count."
-        ),
+        doc="Global batch for which learning_rate is meant. null: the batch of one device.",
         gate=in_cell(WHETHER_ANY),
         memory=False,
         work=True,
@@ -176,8 +163,8 @@ OPTIMIZER: dict[str, Setting] = {
         default="constant",
         accepts={"enum": ["constant", "step", "cosine", "linear"]},
         doc=(
-            "Learning rate after the warm-up. `step` multiplies it by lr_step_factor at each of lr_step_epochs. "
-            "`cosine` falls along half a cosine, `linear` along a line, to zero at the end of the run."
+            "After the warm-up. `step` multiplies the rate by lr_step_factor at each of lr_step_epochs; `cosine` and "
+            "`linear` fall to zero at the end of the run."
         ),
         gate=in_cell(),
         memory=False,
@@ -186,7 +173,7 @@ OPTIMIZER: dict[str, Setting] = {
     "lr_step_epochs": Setting(
         default=[],
         accepts={"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}, "uniqueItems": True},
-        doc="Epochs after which the schedule `step` lowers the learning rate, in rising order, such as [30, 60, 80].",
+        doc="Epochs after which `step` lowers the rate, in rising order, such as [30, 60, 80].",
         gate=by_task(NUMBER),
         memory=False,
         work=True,
@@ -194,7 +181,7 @@ OPTIMIZER: dict[str, Setting] = {
     "lr_step_factor": Setting(
         default=0.1,
         accepts={"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-        doc="Factor of the schedule `step` at each of lr_step_epochs.",
+        doc="Factor of `step`.",
         gate=by_task(NUMBER),
         memory=False,
         work=True,
@@ -210,7 +197,7 @@ SETTINGS: dict[str, Setting] = {
     "epochs": Setting(
         default=None,
         accepts={"type": ["integer", "null"], "minimum": 1},
-        doc="Length of a run in passes over the training images. Give either this or `steps`.",
+        doc="Passes over the training images. Give this or `steps`.",
         gate=by_task("six steps over three epochs"),
         memory=False,
         work=True,
@@ -219,7 +206,7 @@ SETTINGS: dict[str, Setting] = {
     "steps": Setting(
         default=None,
         accepts={"type": ["integer", "null"], "minimum": 1},
-        doc="Length of a run in optimizer updates. Give either this or `epochs`.",
+        doc="Optimizer updates. Give this or `epochs`.",
         gate=by_task("six steps over three epochs"),
         memory=False,
         work=True,
@@ -229,10 +216,9 @@ SETTINGS: dict[str, Setting] = {
         default=1,
         accepts={"type": "integer", "minimum": 1},
         doc=(
-            "Batches of per_device_batch_size images that each device takes for one optimizer step. Their "
-            "gradients are added, and devices exchange the sum once. Under strong scaling this is the number at "
-            "the smallest device count; with more devices, each takes the fewest batches of at most "
-            "per_device_batch_size images."
+            "Batches of per_device_batch_size images that a device takes for one optimizer step; devices exchange "
+            "the sum of their gradients once. Under strong scaling this is the number at the smallest device count; "
+            "with more devices, each takes the fewest batches of at most per_device_batch_size images."
         ),
         gate=in_cell("whether batches are accumulated; the task takes batches of two images"),
         memory=True,
@@ -242,10 +228,7 @@ SETTINGS: dict[str, Setting] = {
     "warmup_steps": Setting(
         default=10,
         accepts={"type": "integer", "minimum": 1},
-        doc=(
-            "Number of first steps that are excluded from all rates. The very first step is reported separately "
-            "as compile_s."
-        ),
+        doc="First steps, which are in no rate. The very first one is also reported as compile_s.",
         gate=by_task("one step; the shared loop counts them"),
         memory=False,
         work=True,
@@ -270,10 +253,10 @@ SETTINGS: dict[str, Setting] = {
         default=None,
         accepts={"type": ["integer", "null"], "minimum": 1},
         doc=(
-            "Epochs between two measurements of the gradient noise scale (McCandlish et al. 2018), from which "
-            "batch on noise no longer limits the training; null measures none. A measurement takes the gradients of "
-            "at least 8 per-device batches without an update, between the timed windows. It needs the memory of two "
-            "more copies of the gradients, which is part of the peak memory."
+            "Epochs between two measurements of the gradient noise scale (McCandlish et al. 2018), the batch from "
+            "which on noise no longer limits the training. A measurement takes at least 8 per-device batches without "
+            "an update, between windows, and the memory of two more copies of the gradients, which is in the peak "
+            "memory."
         ),
         gate=not_gated("it is measured between windows, without an update"),
         memory=True,
@@ -294,9 +277,8 @@ SETTINGS: dict[str, Setting] = {
         default=False,
         accepts={"type": "boolean"},
         doc=(
-            "After its last evaluation, take a few more steps under the framework's own profiler, and keep the trace "
-            "beside the run. The tables and the figure of traces show how long the devices ran nothing. These steps "
-            "are in no rate, time, weight or count of the run."
+            "Take a few more steps under the framework's profiler after the last evaluation, and keep the trace "
+            "beside the run. No number of the run includes them."
         ),
         gate=not_gated("the traced steps come after everything that is recorded of the run"),
         memory=False,
@@ -306,7 +288,7 @@ SETTINGS: dict[str, Setting] = {
     "eval_batch_size": Setting(
         default=None,
         accepts={"type": ["integer", "null"], "minimum": 1},
-        doc="Images per device and step of an evaluation. null takes per_device_batch_size.",
+        doc="Images per device and step of an evaluation. null: per_device_batch_size.",
         gate=by_task("a full batch and a short last one"),
         memory=True,
         work=False,
@@ -315,7 +297,8 @@ SETTINGS: dict[str, Setting] = {
         default="all",
         accepts={"enum": ["all", "first"]},
         doc=(
-            "Devices that predict in an evaluation. `all` share the test images; with `first`, the other devices wait."
+            "Devices that predict in an evaluation: all share the test images, or the first predicts while the "
+            "others wait."
         ),
         gate=by_task("all devices with one optimizer, the first one with the other"),
         memory=False,
@@ -325,8 +308,8 @@ SETTINGS: dict[str, Setting] = {
         default=True,
         accepts={"type": "boolean"},
         doc=(
-            "Whether the first batches of an evaluation are read in the last steps before it, `prefetch` of them at "
-            "most. With false, reading them begins with the evaluation."
+            "Read up to `prefetch` batches of an evaluation in the last steps before it. With false, reading begins "
+            "with the evaluation."
         ),
         gate=not_gated("when batches are read does not change them"),
         memory=True,
@@ -336,9 +319,8 @@ SETTINGS: dict[str, Setting] = {
         default="random",
         accepts={"type": "string"},
         doc=(
-            "Initial weights. `random` draws them, `imagenet` takes those that torchvision publishes for the "
-            "network, and the path of a `.safetensors` file takes yours, with the canonical names and layouts. If "
-            "the number of classes differs, the last layer is drawn."
+            "Initial weights: drawn (`random`), torchvision's (`imagenet`), or a `.safetensors` file with canonical "
+            "names and layouts. The last layer is drawn if the number of classes differs."
         ),
         gate=not_gated("every framework reads the weights from one file, and the gate compares what it has read"),
         memory=False,
@@ -348,10 +330,9 @@ SETTINGS: dict[str, Setting] = {
         default=None,
         accepts={"enum": ["data", "imagenet", "symmetric", None]},
         doc=(
-            "What is subtracted from the images' levels, and what they are divided by. `data`: mean and standard "
-            "deviation of the training images, by channel. `imagenet`: those of ImageNet. `symmetric`: 127.5 and "
-            "127.5, which makes levels from -1 to 1. null takes what the weights of `init: imagenet` were trained "
-            "with, and `data` for other weights."
+            "Mean and deviation by which levels are normalised: of the training images by channel (`data`), of "
+            "ImageNet, or 127.5 and 127.5 (`symmetric`: levels from -1 to 1). null: what the weights of `init: "
+            "imagenet` were trained with, otherwise `data`."
         ),
         gate=by_task("each channel has its own mean and deviation"),
         memory=False,
@@ -361,8 +342,8 @@ SETTINGS: dict[str, Setting] = {
         default=0,
         accepts={"type": "number", "minimum": 0, "exclusiveMaximum": 1},
         doc=(
-            "Part of the true class's probability that the loss spreads evenly over all classes, itself included. "
-            "Only for data sets with one label per image."
+            "Part of the true class's probability that is spread evenly over all classes, itself included. Only for "
+            "one label per image."
         ),
         gate=in_cell(),
         memory=True,
@@ -371,7 +352,7 @@ SETTINGS: dict[str, Setting] = {
     "random_flip": Setting(
         default=False,
         accepts={"type": "boolean"},
-        doc="Flip each training image left to right with probability one half.",
+        doc="Flip half of the training images left to right.",
         gate=by_task("on; the bytes of each batch are compared"),
         memory=False,
         work=True,
@@ -379,10 +360,7 @@ SETTINGS: dict[str, Setting] = {
     "random_crop_padding": Setting(
         default=0,
         accepts={"type": "integer", "minimum": 0},
-        doc=(
-            "Number of zero pixels added on each side before a random crop back to the image's size, or to that "
-            "of `crop`. 0 adds none."
-        ),
+        doc="Zero pixels added on each side before a random crop to the image's size, or to that of `crop`.",
         gate=by_task("on; the bytes of each batch are compared"),
         memory=False,
         work=True,
@@ -391,9 +369,8 @@ SETTINGS: dict[str, Setting] = {
         default=None,
         accepts={"type": ["array", "null"], "items": {"type": "integer", "minimum": 1}, "minItems": 2, "maxItems": 2},
         doc=(
-            "Height and width to which the stored images are cropped, `[224, 224]` for example, at a random place "
-            "in training and in the centre in evaluation. It is the size of the network's input. null does not "
-            "crop."
+            "Height and width of the network's input, `[224, 224]` for example: cropped at a random place in "
+            "training, from the centre in evaluation."
         ),
         gate=by_task("on; the bytes of each batch are compared, and evaluation takes the centre"),
         memory=False,
@@ -435,8 +412,8 @@ SETTINGS: dict[str, Setting] = {
             },
         },
         doc=(
-            "Train on a random part of each image, resized to `size`, and evaluate on the centre. Takes the place "
-            "of `crop` and `random_crop_padding`. null turns it off."
+            "Train on a random part of each image, resized to `size`; evaluate on the centre. In place of `crop` and "
+            "`random_crop_padding`."
         ),
         gate=not_gated(
             "the shared loader resizes before any framework sees the images; native loaders have a cell of their own"
@@ -448,10 +425,8 @@ SETTINGS: dict[str, Setting] = {
         default=2,
         accepts={"type": "integer", "minimum": 0},
         doc=(
-            "Number of batches that a background thread loads and copies to the devices ahead of the training, "
-            "and number of steps by which the host may run ahead of the devices (at least one). 0 loads and "
-            "copies each batch when it is needed. Evaluation batches are read ahead too, beginning in the last "
-            "steps before the evaluation."
+            "Batches that a background thread loads and copies to the devices ahead of the training, and steps (at "
+            "least one) by which the host may run ahead of the devices. 0 loads each batch when it is needed."
         ),
         gate=by_task("two batches ahead"),
         memory=True,
@@ -461,9 +436,8 @@ SETTINGS: dict[str, Setting] = {
         default="shared",
         accepts={"enum": ["shared", "native", "dali"]},
         doc=(
-            "Loader of the training images. `shared` is the same loader for all frameworks. `native` is each "
-            "framework's own loader, with the same images in the same order; a framework without one is reported "
-            "as unsupported. `dali` is NVIDIA's DALI on the CPU, for PyTorch without Horovod."
+            "`shared` is one loader for all frameworks, `native` each framework's own, `dali` NVIDIA's DALI on the "
+            "CPU, for PyTorch without Horovod. All give the same images in the same order."
         ),
         gate=in_cell("its value, and whether a native one resizes"),
         memory=False,
@@ -472,7 +446,7 @@ SETTINGS: dict[str, Setting] = {
     "loader_workers": Setting(
         default=1,
         accepts={"type": "integer", "minimum": 1},
-        doc="Loader workers per device, so that every device count has the same number for each device.",
+        doc="Loader workers per device.",
         gate=not_gated("which images form a batch, and how each is changed, is drawn for each image by its number"),
         memory=False,
         work=False,
@@ -480,10 +454,7 @@ SETTINGS: dict[str, Setting] = {
     "loader_kind": Setting(
         default=None,
         accepts={"enum": ["threads", "processes", None]},
-        doc=(
-            "Whether the workers of a native loader are `threads` or `processes`. null takes the framework's "
-            "usual kind. The shared loader always uses threads."
-        ),
+        doc="Workers of a native loader. null: the framework's usual kind. The shared loader always has threads.",
         gate=in_cell(),
         memory=False,
         work=False,
@@ -492,8 +463,8 @@ SETTINGS: dict[str, Setting] = {
         default=False,
         accepts={"type": "boolean"},
         doc=(
-            "Whether the batches of the first epoch, with their changes of the images, are those of every epoch: they "
-            "stay in the host's memory, and later epochs shuffle them as batches."
+            "Whether every epoch has the batches of the first, with their changes of the images: they stay in the "
+            "host's memory, and later epochs shuffle them as batches."
         ),
         gate=in_cell(),
         memory=False,
@@ -504,7 +475,7 @@ SETTINGS: dict[str, Setting] = {
     "batchnorm": Setting(
         default="local",
         accepts={"enum": ["local", "synchronized"]},
-        doc="Whether BatchNorm uses the statistics of each device's own images or of the global batch.",
+        doc="Statistics of each device's own images, or of the global batch.",
         gate=in_cell(),
         memory=True,
         work=True,
@@ -513,9 +484,8 @@ SETTINGS: dict[str, Setting] = {
         default="running",
         accepts={"enum": ["running", "batch", "first"]},
         doc=(
-            "Statistics that BatchNorm uses in evaluation: `running` for the mean of the running statistics of all "
-            "devices, `first` for those of the first device alone, or `batch` for those of the images that are "
-            "predicted together."
+            "Statistics of BatchNorm in evaluation: `running` is the mean of all devices' running statistics, "
+            "`first` those of the first device, `batch` those of the images that are predicted together."
         ),
         gate=not_gated("only unfair protocols set it, whose runs are in no ranking; their training is the cell's"),
         memory=False,
@@ -529,8 +499,8 @@ SETTINGS: dict[str, Setting] = {
             "enum": ["stock", "best"],
         },
         doc=(
-            "Both tiers do the same mathematics. `stock` trains as the training loop in each framework's own "
-            "documentation does; the parity gate checks it. `best` is each framework's own recommended fast path."
+            "`stock` trains as the loop in the framework's documentation does, `best` by its recommended fast path. "
+            "The mathematics is the same."
         ),
         gate=in_cell(),
         memory=True,
@@ -539,10 +509,7 @@ SETTINGS: dict[str, Setting] = {
     "loss_on_every_device": Setting(
         default=False,
         accepts={"type": "boolean"},
-        doc=(
-            "Compute the loss on each device instead of gathering the logits on the first. Only pytorch_dp has "
-            "this choice."
-        ),
+        doc="pytorch_dp only: compute the loss on each device instead of gathering the logits on the first.",
         gate=in_cell(),
         memory=True,
         work=False,
@@ -551,8 +518,8 @@ SETTINGS: dict[str, Setting] = {
         default=False,
         accepts={"type": "boolean"},
         doc=(
-            "Gather the logits of all devices of a process on its first device, and compute the loss there. Only "
-            "mxnet_gluon has this choice; pytorch_dp does so unless loss_on_every_device is set."
+            "mxnet_gluon only: gather the logits of a process's devices on its first, and compute the loss there, as "
+            "pytorch_dp does."
         ),
         gate=in_cell(),
         memory=True,
@@ -561,10 +528,7 @@ SETTINGS: dict[str, Setting] = {
     "reads_every_loss": Setting(
         default=False,
         accepts={"type": "boolean"},
-        doc=(
-            "Whether the loss of each step is read by the host before the next step is enqueued, as for a log of "
-            "losses, instead of once for each window."
-        ),
+        doc="Whether the host reads the loss of each step before it enqueues the next one, instead of once a window.",
         gate=in_cell(),
         memory=False,
         work=False,
@@ -575,9 +539,8 @@ SETTINGS: dict[str, Setting] = {
         default=None,
         accepts={"type": ["boolean", "null"]},
         doc=(
-            "Whether TensorFlow takes a GPU's memory piece by piece when it needs it, or nearly all of it when it "
-            "starts. null leaves the usual: piece by piece with Horovod, whose documentation says so, and otherwise "
-            "all of it. Only frameworks on TensorFlow have this choice, on GPUs."
+            "TensorFlow on GPUs only: take memory when it is needed, or nearly all at the start. null: true with "
+            "Horovod, otherwise false."
         ),
         gate=not_gated("how memory is taken does not change what is computed in it"),
         memory=True,
@@ -587,9 +550,8 @@ SETTINGS: dict[str, Setting] = {
         default="none",
         accepts={"enum": ["none", "fp16", "powersgd"]},
         doc=(
-            "How gradients are compressed before the devices exchange them. `fp16` halves their size. `powersgd` "
-            "sends two thin factors of each matrix and adds the approximation error to the next step's gradient "
-            "(Vogels et al. 2019). A framework that lacks the method is reported as unsupported."
+            "Before devices exchange gradients: `fp16` halves them, `powersgd` sends two thin factors of each matrix "
+            "and adds the error to the next step's gradient (Vogels et al. 2019)."
         ),
         gate=in_cell(),
         memory=True,
@@ -598,10 +560,7 @@ SETTINGS: dict[str, Setting] = {
     "exchange": Setting(
         default="all",
         accepts={"enum": ["all", "none"]},
-        doc=(
-            "Whether the devices exchange their gradients. With `none` each replica trains alone, which is not the "
-            "training of one network."
-        ),
+        doc="Whether devices exchange gradients. With `none` each replica trains alone.",
         gate=not_gated("only control runs leave the exchange out, which are in no ranking and train no network"),
         memory=False,
         work=True,
@@ -611,7 +570,7 @@ SETTINGS: dict[str, Setting] = {
     "powersgd_rank": Setting(
         default=2,
         accepts={"type": "integer", "minimum": 1},
-        doc="Rank of the PowerSGD approximation, which is the number of columns of each factor.",
+        doc="Columns of each factor of PowerSGD.",
         gate=in_cell("its value, with PowerSGD"),
         memory=True,
         work=True,
@@ -620,9 +579,8 @@ SETTINGS: dict[str, Setting] = {
         default=65536,
         accepts={"type": "number", "minimum": 1, "maximum": 1e30},
         doc=(
-            "Initial loss scale of `fp16`. It doubles after 2000 steps without an overflow, and halves after a "
-            "step whose gradients are not finite, which is skipped. PyTorch begins with 65536 and Keras with "
-            "32768; here both begin with this number."
+            "Initial loss scale of `fp16`, in all frameworks. It doubles after 2000 steps without an overflow; a "
+            "step whose gradients are not finite is skipped and halves it."
         ),
         gate=by_task("a scale at which nothing overflows, and one step at which all gradients of one device do"),
         memory=True,
@@ -631,10 +589,7 @@ SETTINGS: dict[str, Setting] = {
     "horovod_controller": Setting(
         default="gloo",
         accepts={"enum": ["gloo", "mpi"]},
-        doc=(
-            "How Horovod's processes communicate. `gloo` is started by horovodrun, or by srun in a SLURM job; "
-            "`mpi` is started by mpirun."
-        ),
+        doc="How Horovod's processes start and talk: `gloo` by horovodrun, or srun in a SLURM job; `mpi` by mpirun.",
         gate=in_cell(),
         memory=False,
         work=False,
@@ -643,9 +598,8 @@ SETTINGS: dict[str, Setting] = {
         default=False,
         accepts={"type": "boolean"},
         doc=(
-            "Do a run of its own on each device of a node, at the same time and without any exchange: the "
-            "alternative to one run on all of them. Each is the whole run on one device. The rate is that of all "
-            "devices together, if each were as fast as the slowest. Needs `scaling: weak`."
+            "Do the whole run on each device of a node by itself, at the same time. The rate is the slowest device's "
+            "times their number. Needs `scaling: weak`."
         ),
         gate=not_gated("each device does the run on one device, which the cell covers"),
         memory=False,
@@ -675,7 +629,7 @@ SETTINGS: dict[str, Setting] = {
                 },
             },
         },
-        doc="Update rule and learning-rate schedule. The arithmetic is the same in every framework.",
+        doc="Update rule and learning-rate schedule, with the same arithmetic in every framework.",
         gate=in_cell("its form, see below"),
         memory=True,
         work=True,

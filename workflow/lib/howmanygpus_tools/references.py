@@ -272,26 +272,26 @@ def _describe_rate(row: dict) -> list[str]:
     return [*named, *rates, NOTHING if memory_gib is None else f"{memory_gib:.1f}", beside]
 
 
-def read_caption(name: str) -> str:
-    """Return a caption of the report in Markdown, without the words that name its study."""
-    return table_pages.read_caption(table_pages.CAPTIONS / f"{name}.rst").replace("``", "`")
+def read_point(name: str) -> str:
+    """Return the first sentence of a caption of the report in Markdown, which says what to look at."""
+    caption = table_pages.read_caption(table_pages.CAPTIONS / f"{name}.rst").replace("``", "`")
+    return re.split(r"(?<=[.])\s+(?=[A-Z`])", caption, maxsplit=1)[0]
 
 
 def describe_figures() -> str:
-    """Return title, name and caption of each figure, by the categories of the report."""
+    """Return title, name and point of each figure, by the categories of the report."""
     parts = []
     for category in CATEGORIES:
         figures = {name: described.title for name, described in _FIGURES.items() if described.category == category}
-        texts = [f"**{title}** (`{name}`). {read_caption(name)}" for name, title in figures.items()]
+        texts = [f"**{title}** (`{name}`). {read_point(name)}" for name, title in figures.items()]
         parts += [f"### {category}", *texts] if texts else []
     return _join_paragraphs(parts)
 
 
 def describe_report_tables() -> str:
-    """Return the caption of each table that has one of its own and no figure of its name."""
+    """Return the point of each table that has a caption of its own and no figure of its name."""
     names = [name for name in list_tables() if name not in _FIGURES and table_pages.find_caption(name)]
-    texts = [f"**`{name}`**. {read_caption(name)}" for name in (*names, "probes")]
-    return _join_paragraphs([*texts, f"**`runs` and all others**. {read_caption('tables')}"])
+    return _join_paragraphs([f"**`{name}`**. {read_point(name)}" for name in (*names, "probes")])
 
 
 def describe_columns() -> str:

@@ -35,7 +35,7 @@ def refuse_to_start(plan: Plan, workflow: Any, shortages: list[Finding], warn: C
     refused = refuse_executor(plan.machine, *executor) or refuse_arrays(workflow.executor_settings)
     refused = refused or shortages or refuse_overspending(plan, jobs)
     if not refused and plan.machine.submits and not workflow.local_exec:
-        refused = find_misfits_without_devices(jobs) or find_older_jobs(warn)
+        refused = refuse_limits(workflow, jobs) or find_misfits_without_devices(jobs) or find_older_jobs(warn)
     return refused
 
 
@@ -85,6 +85,39 @@ def refuse_arrays(settings: Any) -> list[Finding]:
     problem += "one that fails removes a result of another"
     remedy = "leave the option out, also in config.yaml of the profile"
     return [find_error("--slurm-array-jobs", f"{settings.array_jobs}:", problem, remedy)]
+
+
+def refuse_limits(workflow: Any, jobs: list[Any]) -> list[Finding]:
+    """Return an error for each limit of --resources that is less than what one of the jobs requests.
+
+    Snakemake 9.27 lowers the request of such a job to the limit and submits it, so that a run on eight nodes gets four.
+    workflow: Snakemake's. jobs: those that are to run.
+    """
+    limits = {name: limit.value for name, limit in workflow.global_resources.items() if not name.startswith("_")}
+    requests: dict[str, tuple[int, str]] = {}
+    for job in jobs:
+        for name, limit in limits.items():
+            if job.is_local or not isinstance(limit, int) or name not in job.rule.resources:
+                continue
+            request = job.rule.resources[name].evaluate(
+                job.wildcards,
+                input=job.input,
+                attempt=job.attempt,
+                threads=job.threads,
+                rulename=job.rule.name,
+                async_run=workflow.async_run,
+            )
+            if isinstance(request.value, int) and request.value > limit:
+                requests[name] = max(requests.get(name, (0, "")), (request.value, job.rule.name))
+    return [
+        find_error(
+            f"--resources {name}",
+            limits[name],
+            f"is less than the {request} that a job of {rule} requests, and Snakemake would lower that",
+            f"raise it to {request} or more, or limit the jobs at a time by `--jobs`",
+        )
+        for name, (request, rule) in requests.items()
+    ]
 
 
 def warn_about_executor(machine: Machine, executor: str, is_local: bool) -> list[Finding]:

@@ -24,7 +24,8 @@ def read_telemetry(folder: Path, columns: Iterable[str] = COLUMNS) -> pd.DataFra
     columns: those to read; each takes time.
     """
     wanted = list(columns)
-    types = {column: str if column in TEXTS else int if column == "node" else float for column in wanted}
+    # Few texts occur in thousands of rows, so each is read once.
+    types = {column: "category" if column in TEXTS else int if column == "node" else float for column in wanted}
     path = Path(folder) / "telemetry.csv"
     if not path.exists() or not path.stat().st_size:
         table = pd.DataFrame(columns=wanted)
@@ -33,7 +34,7 @@ def read_telemetry(folder: Path, columns: Iterable[str] = COLUMNS) -> pd.DataFra
     table = table.reindex(columns=wanted)
     texts = [column for column in wanted if column in TEXTS]
     table[texts] = table[texts].astype(object).fillna("")
-    return table.astype({column: kind for column, kind in types.items() if kind is not str})
+    return table.astype({column: kind for column, kind in types.items() if column not in TEXTS})
 
 
 def is_gpu(devices: pd.Series) -> pd.Series:

@@ -24,6 +24,8 @@ PHASE_SERIES = ("first_step_frac", "training_frac", "evaluation_frac", "checkpoi
 """Share of each bin that a phase takes. What remains is start-up, logging and waiting."""
 LONGEST_HOLD = 3.0
 """A sample describes at most this many usual intervals before it; a longer gap is a gap of the line."""
+Overlaps = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Spans that overlap bins, see overlap_bins."""
 
 
 def describe_run(samples: pd.DataFrame, events: list[dict], wall_time_s: float | None, num_bins: int) -> list[dict]:
@@ -58,10 +60,12 @@ def summarize_run(samples: pd.DataFrame, events: list[dict], wall_time_s: float 
     groups = telemetry.groupby(["node", "device"], sort=False).indices
     order = {key: (key[1] == HOST, key[0]) for key in groups}
     columns = {column: telemetry[column].to_numpy(float) for column in ("time_s", *SERIES)}
+    held: dict[bytes, Overlaps] = {}
     for node, device in sorted(groups, key=order.__getitem__):
         own = {column: values[groups[node, device]] for column, values in columns.items()}
         joined = {
-            column: join_samples(own["time_s"], own[column], how, bin_s, num_bins) for column, how in SERIES.items()
+            column: join_samples(own["time_s"], own[column], how, bin_s, num_bins, held)
+            for column, how in SERIES.items()
         }
         rows.append({"node": int(node), "device": device, "bin_s": bin_s, **joined})
     return rows
@@ -106,19 +110,24 @@ def name_phase(event: dict) -> str | None:
     return None
 
 
-def join_samples(times_s: np.ndarray, samples: np.ndarray, how: str, bin_s: float, num_bins: int) -> np.ndarray:
+def join_samples(
+    times_s: np.ndarray, samples: np.ndarray, how: str, bin_s: float, num_bins: int, held: dict[bytes, Overlaps]
+) -> np.ndarray:
     """Return the mean or the maximum of the samples in each bin; nan in bins without any.
 
-    times_s: rising. samples: of one device; nan where it gave none, as between the samples of slow columns.
+    times_s: rising. samples: of one device; nan where it gave none, as between the samples of slow columns. held: how
+    the samples of earlier calls overlap the same bins, by their times, which devices and columns share.
     """
     is_known = np.isfinite(samples)
     result = np.full(num_bins, np.nan)
     if not is_known.any():
         return result
     ends_s, values = times_s[is_known], samples[is_known]
-    before_s = np.concatenate([[0.0], ends_s[:-1]])
-    hold_s = LONGEST_HOLD * float(np.median(ends_s - before_s))
-    index, bins, seconds = overlap_bins(np.maximum(before_s, ends_s - hold_s), ends_s, bin_s, num_bins)
+    if (key := ends_s.tobytes()) not in held:
+        before_s = np.concatenate([[0.0], ends_s[:-1]])
+        hold_s = LONGEST_HOLD * float(np.median(ends_s - before_s))
+        held[key] = overlap_bins(np.maximum(before_s, ends_s - hold_s), ends_s, bin_s, num_bins)
+    index, bins, seconds = held[key]
     covered = np.bincount(bins, seconds, num_bins)
     has_any = covered > 0
     if how == "max":
@@ -130,9 +139,7 @@ def join_samples(times_s: np.ndarray, samples: np.ndarray, how: str, bin_s: floa
     return result
 
 
-def overlap_bins(
-    starts_s: np.ndarray, ends_s: np.ndarray, bin_s: float, num_bins: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def overlap_bins(starts_s: np.ndarray, ends_s: np.ndarray, bin_s: float, num_bins: int) -> Overlaps:
     """Return the spans that overlap bins, as three arrays: index of the span, number of the bin, seconds in common."""
     first = np.clip(np.floor(starts_s / bin_s).astype(int), 0, num_bins - 1)
     last = np.clip(np.ceil(ends_s / bin_s).astype(int) - 1, first, num_bins - 1)

@@ -255,10 +255,19 @@ class ProductRules(RuleFunctions):
 
     def list_study_products(self, study: str) -> list[str]:
         """Return the tables, the answer and the figures of one study."""
-        config, preflight = self._plan.studies[study].config, self._measures_allreduce(study)
-        figures = list_figures(config, preflight, self._is_priced(study), list_published_columns(config))
-        drawn = [f"results/figures/{study}/{figure}.svg" for figure in figures]
+        drawn = [f"results/figures/{study}/{figure}.svg" for figure in self._list_figures(study)]
         return [*self._list_tables(study), f"results/tables/{study}/{ANSWER}", *drawn]
+
+    def group_by_figures(self) -> dict[tuple[str, ...], list[str]]:
+        """Return the studies that have the same figures, by the names of these."""
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for study in self._plan.studies:
+            groups.setdefault(tuple(self._list_figures(study)), []).append(study)
+        return groups
+
+    def _list_figures(self, study: str) -> list[str]:
+        config, preflight = self._plan.studies[study].config, self._measures_allreduce(study)
+        return list_figures(config, preflight, self._is_priced(study), list_published_columns(config))
 
     def _list_tables(self, study: str) -> list[str]:
         config, has_searches = self._plan.studies[study].config, self._plan.studies[study].largest is not None

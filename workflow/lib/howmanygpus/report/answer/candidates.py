@@ -326,7 +326,7 @@ def list_candidates(runs: pd.DataFrame, times: pd.DataFrame, goal: Goal) -> list
     """
     counted = choose_inputs(runs)
     reached = times[times["threshold"] == goal.threshold] if goal.is_target else times.iloc[:0]
-    by_run = reached.set_index(IDENTITY)
+    by_run = dict(zip(reached[IDENTITY].itertuples(index=False, name=None), range(len(reached)), strict=True))
     found = []
     for key, repeats in counted.groupby(OF_STUDY, sort=False, dropna=False):
         done = repeats[repeats["status"] == "completed"]
@@ -336,7 +336,7 @@ def list_candidates(runs: pd.DataFrame, times: pd.DataFrame, goal: Goal) -> list
         names = dict(zip(OF_STUDY, key, strict=True))
         names["series"] = name_series(names, counted)
         names["num_planned"] = int(repeats["repeats_planned"].iloc[0])
-        candidate = _make_candidate(names, done, by_run, goal)
+        candidate = _make_candidate(names, done, reached, by_run, goal)
         if candidate is not None:
             found.append(candidate)
     if len({candidate.currency for candidate in found}) > 1:
@@ -353,7 +353,10 @@ def use_clock(candidates: list[Candidate], clock: str) -> list[Candidate]:
     return [replace(candidate, scatter=scatter) for candidate in timed]
 
 
-def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFrame, goal: Goal) -> Candidate | None:
+def _make_candidate(
+    names: dict[str, Any], done: pd.DataFrame, reached: pd.DataFrame, by_run: dict[tuple, int], goal: Goal
+) -> Candidate | None:
+    """reached: the moments of all runs. by_run: the number of each one's row."""
     disturbed = done["disturbed"].eq(True)
     quiet = done[~disturbed] if not disturbed.all() else done
     names |= {"global_batch_size": int(done["global_batch_size"].iloc[0])}
@@ -361,11 +364,13 @@ def _make_candidate(names: dict[str, Any], done: pd.DataFrame, by_run: pd.DataFr
     num_lost = 0
     images, missed, starts = [], [], []
     if goal.is_target:
-        moments = by_run.loc[[key for key in map(tuple, done[IDENTITY].to_numpy()) if key in by_run.index]]
+        moments, quiet_moments = (
+            reached.iloc[[by_run[key] for key in runs[IDENTITY].itertuples(index=False, name=None) if key in by_run]]
+            for runs in (done, quiet)
+        )
         if moments.empty or not moments["reached"].astype(bool).all():
             return None
-        kept = [key for key in map(tuple, quiet[IDENTITY].to_numpy()) if key in by_run.index]
-        moments = by_run.loc[kept]
+        moments = quiet_moments
         durations = moments["time_to_accuracy_s"].astype(float).tolist()
         walls = moments["wall_time_s"].astype(float).tolist()
         images, missed = (moments[name].astype(float).tolist() for name in ("images_seen", "missed_time_s"))

@@ -86,6 +86,7 @@ class Case:
 def list_doubts(case: Case) -> list[Facts]:
     """Return what is not sure, the gravest first, each with lines of config or a command to run next."""
     rules = (
+        _doubt_faster,
         _doubt_runs,
         _doubt_work,
         _doubt_versions,
@@ -124,6 +125,13 @@ def find_next(case: Case, is_open: bool) -> Facts | None:
 
 Doubts = Iterable[tuple[Any, ...]]
 """Kind and facts, whose sentence is in workflow/report/templates/doubts.jinja, and what to run next."""
+
+
+def _doubt_faster(case: Case) -> Doubts:
+    """Configurations that were set apart, and are faster than the recommended one: whether they count decides."""
+    worse = _find_worse(case)
+    if worse and worse["times_faster"]:
+        yield "unequal_quality", worse
 
 
 def _doubt_runs(case: Case) -> Doubts:
@@ -353,13 +361,10 @@ def _doubt_quality(case: Case) -> Doubts:
     if chosen and chosen.num_lost:
         counts = {"num_lost": chosen.num_lost, "num_repeats": chosen.num_repeats}
         yield "lost_target", metric | {"threshold": goal.threshold} | counts
-    judged = [each for each in case.unequal if each.qualities]
-    equal = [each for each in case.found if each.qualities and each not in case.unequal]
-    best = max((fmean(each.qualities) for each in equal), key=lambda quality: sign * quality, default=np.nan)
-    if judged and equal:
-        worse = {str(each): fmean(each.qualities) for each in judged}
-        finite = {name: quality if np.isfinite(quality) else None for name, quality in worse.items()}
-        yield "unequal_quality", metric | {"best": best, "margin": case.margin, "worse": finite}
+    best = _find_best_quality(case)
+    worse = _find_worse(case)
+    if worse and not worse["times_faster"]:
+        yield "unequal_quality", worse
     if chosen and chosen.qualities and exceeds(sign * (best - fmean(chosen.qualities)), case.margin):
         yield "unsure_quality", metric | {"best": best, "quality": fmean(chosen.qualities), "margin": case.margin}
     unknown = [each for each in case.found if not each.qualities]
@@ -380,6 +385,30 @@ def _doubt_quality(case: Case) -> Doubts:
     if goal.is_target and len(at_once):
         frameworks = list(at_once["framework"].unique())
         yield "reached_at_once", metric | {"threshold": goal.threshold, "frameworks": frameworks}
+
+
+def _find_best_quality(case: Case) -> float:
+    """Return the best quality at the end of those that were not set apart; nan if none is known."""
+    equal = [fmean(each.qualities) for each in case.found if each.qualities and each not in case.unequal]
+    return (max if case.goal.better == "higher" else min)(equal, default=np.nan)
+
+
+def _find_worse(case: Case) -> Facts | None:
+    """Return the qualities of configurations that were set apart, and how many times faster some are; None if none is.
+
+    A quality is None if it is not finite. times_faster: than the recommended one, of those that are.
+    """
+    worse = {str(each): each for each in case.unequal if each.qualities}
+    best = _find_best_quality(case)
+    if not worse or np.isnan(best):
+        return None
+    qualities = {name: fmean(each.qualities) for name, each in worse.items()}
+    gains = {name: case.chosen.time / each.time for name, each in worse.items()} if case.chosen else {}
+    return {
+        **{"metric": name_metric(case.goal.metric or ""), "best": best, "margin": case.margin},
+        "worse": {name: quality if np.isfinite(quality) else None for name, quality in qualities.items()},
+        "times_faster": {name: gain for name, gain in gains.items() if gain >= 1 + ROUNDING},
+    }
 
 
 def _list_missed(case: Case) -> list[Facts]:

@@ -14,7 +14,7 @@ study that is compared with a table with a value in one of them. NEEDS_PROTOCOLS
 on an unfair protocol. SHOWS_UNFAIR = True: the figure shows and marks runs that follow one; other figures do not get
 them. SHOWS_PREDICTED = True: `draw` also gets `predictions`, the table of that name, of a study with the key `predict`.
 
-Figures that the same studies have are drawn by one rule: `draw_figures` those that every study has.
+One process draws all figures of a study.
 """
 
 import importlib
@@ -44,12 +44,6 @@ class Description:
     shows_unfair: bool = False
     shows_predicted: bool = False
 
-    @property
-    def conditions(self) -> tuple:
-        """What a study needs to have this figure."""
-        needed = (self.compares, self.needs, self.needs_preflight, self.needs_price)
-        return (*needed, self.needs_published, self.needs_protocols)
-
 
 def list_figures(
     study: dict | None = None, preflight: bool = False, priced: bool = False, published: Collection[str] = ()
@@ -75,14 +69,6 @@ def _shows_something(
     if figure.needs_protocols and not any(study["protocols"].values()):
         return False
     return has_several(study, figure.compares) and is_switched_on(study, figure.needs)
-
-
-def list_together() -> dict[str, list[str]]:
-    """Return the figures that each rule draws, by the name of the rule."""
-    groups: dict[tuple, list[str]] = {}
-    for name in list_figures():
-        groups.setdefault(describe_figure(name).conditions, []).append(name)
-    return {f"draw_{own[0]}" if any(conditions) else "draw_figures": own for conditions, own in groups.items()}
 
 
 def list_needed(names: list[str]) -> list[str]:

@@ -93,10 +93,13 @@ def write_headline(known: pd.DataFrame) -> str:
     if others.empty:
         return ""
     is_fewest = own["num_gpus"] < others["num_gpus"].min()
-    larger, smaller = (others.iloc[0], own) if is_fewest else (own, others.iloc[0])
+    # The answer says of this one why it is not recommended.
+    doubled = known[known["roles"].fillna("").str.contains("next doubling")]
+    other = doubled.iloc[0] if is_fewest and len(doubled) else others.iloc[0]
+    larger, smaller = (other, own) if is_fewest else (own, other)
     gain = write_number(float(smaller[own["clock"]]) / float(larger[own["clock"]]))
     column, of = (
-        (choose_price(known)[0], "price") if known["currency"].notna().all() else ("device_seconds", "device-hours")
+        (choose_price(known)[0], "price") if known["currency"].notna().all() else ("device_seconds", "device time")
     )
     cost = write_number(float(larger[column]) / float(smaller[column])) if smaller[column] else None
     counts = [name_count(int(row["num_gpus"]), "device") for row in (smaller, larger)]

@@ -47,6 +47,9 @@ NUM_BINS = 100
 LEFT_OUT = ("code", "environment", "spec", "status", "reason", "settings", "versions")
 """Keys of a record that are shown apart from its rest: the files of code as one hash, and names of variables not."""
 
+IN_TIMELINE = ("device", "bin_s", "utilisation_frac", *PHASE_SERIES)
+"""Columns of the table `timelines` that are shown."""
+
 
 def collect(
     runs: list[dict[str, str]], table: pd.DataFrame, timelines: Iterable[pd.DataFrame], results: Path = Path()
@@ -58,7 +61,10 @@ def collect(
     """
     columns, common = choose_columns(runs)
     titles = NAMES | COUNTS | {"status": "status"} | name_measures(runs) | {"remarks": "remarks"}
-    drawn = {run_dir: rows for each in timelines for run_dir, rows in each.groupby("run_dir")}
+    drawn: dict[str, list[dict]] = {}
+    for each in timelines:
+        for row in each[["run_dir", *IN_TIMELINE]].to_dict("records"):
+            drawn.setdefault(row["run_dir"], []).append(row)
     apart = has_unexplained_losses(table)
     details = [describe_details(run, drawn.get(run["run_dir"]), results) for run in runs]
     numbers = number_configurations(table)
@@ -158,7 +164,7 @@ def describe_remarks(run: dict[str, str], is_apart: bool) -> str:
     return "; ".join(remark for remark in remarks if remark)
 
 
-def describe_details(run: dict[str, str], timeline: pd.DataFrame | None, results: Path = Path()) -> dict[str, Any]:
+def describe_details(run: dict[str, str], timeline: list[dict] | None, results: Path = Path()) -> dict[str, Any]:
     """Return what a page says about one run beyond its row. timeline: its rows in the table of that name, or None.
 
     results: the folder that holds `results/`. Paths are relative to `results/`, where the page is.
@@ -180,9 +186,8 @@ def describe_details(run: dict[str, str], timeline: pd.DataFrame | None, results
     details["attempts"] = [{key: each[key] for key in ("started_at", "status", "reason")} for each in attempts]
     if timeline is None and place.name != "run.json":
         folder = (results / place).parent
-        rows = describe_run(read_telemetry(folder), read_events(folder), record.get("wall_time_s"), NUM_BINS)
-        timeline = pd.DataFrame(rows)
-    if timeline is not None and len(timeline):
+        timeline = describe_run(read_telemetry(folder), read_events(folder), record.get("wall_time_s"), NUM_BINS)
+    if timeline:
         details["timeline"] = summarize_timeline(timeline)
     return details
 
@@ -206,16 +211,16 @@ def read_end(log: Path) -> list[str]:
     return shown[-LOG_LINES:]
 
 
-def summarize_timeline(rows: pd.DataFrame) -> dict[str, Any]:
+def summarize_timeline(rows: list[dict]) -> dict[str, Any]:
     """Return the lines of a small timeline in percent: the phases, the mean of all devices, and that of all hosts.
 
-    rows: those of one run in the table `timelines`.
+    rows: those of one run in the table `timelines`, with the columns IN_TIMELINE.
     """
-    phases, others = rows[rows["device"] == PHASES].iloc[0], rows[rows["device"] != PHASES]
-    is_host = others["device"] == HOST
+    phases = next(row for row in rows if row["device"] == PHASES)
+    others = [row for row in rows if row["device"] != PHASES]
     lines = {name.removesuffix("_frac"): bin_percent([phases[name]]) for name in PHASE_SERIES}
-    lines |= {"devices": bin_percent(others.loc[~is_host, "utilisation_frac"])}
-    lines |= {"host": bin_percent(others.loc[is_host, "utilisation_frac"])}
+    lines |= {"devices": bin_percent(row["utilisation_frac"] for row in others if row["device"] != HOST)}
+    lines |= {"host": bin_percent(row["utilisation_frac"] for row in others if row["device"] == HOST)}
     num_bins = len(unpack(phases[PHASE_SERIES[0]]))
     return {"end_s": round(float(phases["bin_s"]) * num_bins, 3)} | {key: line for key, line in lines.items() if line}
 

@@ -432,14 +432,14 @@ def gather_batch(evidence: Evidence, end: pd.Series, base: pd.Series, repeats: R
 
 def describe_throttling(runs: pd.DataFrame) -> dict:
     """Return the device that was throttled most, as its host and UUID, in the repeat in which it was so most."""
-    known = runs[runs["throttled_frac_highest"].notna()].astype({"throttled_frac_highest": float})
+    known = runs["throttled_frac_highest"].dropna().astype(float)
     if known.empty:
         return {}
-    worst = known.loc[known["throttled_frac_highest"].idxmax()]
+    worst = runs.loc[known.idxmax()]
     node, device = str(worst["most_throttled"]).split(":", 1)
     hosts = str(worst["nodes"]).split()
     host = hosts[int(node)] if int(node) < len(hosts) else f"node {node}"
-    found = {"throttled_device": f"{device} of {host}", "throttled_frac": known["throttled_frac_highest"].median()}
+    found = {"throttled_device": f"{device} of {host}", "throttled_frac": known.median()}
     return found | {"throttle_reasons": worst["throttle_reasons"]}
 
 

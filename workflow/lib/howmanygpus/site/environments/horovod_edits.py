@@ -28,6 +28,12 @@ EDITS = (
     Edit("CMakeLists.txt", "set(CMAKE_CXX_STANDARD 14)", "set(CMAKE_CXX_STANDARD 17)", LATER_STANDARD),
     Edit("horovod/torch/CMakeLists.txt", "set(CMAKE_CXX_STANDARD 14)", "set(CMAKE_CXX_STANDARD 17)", LATER_STANDARD),
     Edit(
+        "cmake/Modules/FindPytorch.cmake",
+        "(CUDA_HOME is not None))",
+        "(CUDA_HOME is not None) and 'HOROVOD_GPU_OPERATIONS' in __import__('os').environ)",
+        "a build for CPUs needs no CUDA, also with the CUDA build of PyTorch beside an nvcc",
+    ),
+    Edit(
         "horovod/common/ops/cuda/CMakeLists.txt",
         "set(CMAKE_CUDA_STANDARD 11)",
         "set(CMAKE_CUDA_STANDARD 17)",

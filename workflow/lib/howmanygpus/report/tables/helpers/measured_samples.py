@@ -77,16 +77,23 @@ class Series:
 
 @dataclass(frozen=True)
 class DeviceSamples:
-    """The samples of one device or host of a run, and the run's measured time. columns: an array for each."""
+    """The samples of one device or host of a run, and the run's measured time.
+
+    columns: those of all samples of the run, an array for each. rows: indices of the samples of this device.
+    """
 
     node: int
     device: str
     columns: dict[str, np.ndarray]
+    rows: np.ndarray
     measured: MeasuredTime
 
+    def __getitem__(self, column: str) -> np.ndarray:
+        return self.columns[column][self.rows]
+
     def select(self, column: str) -> Series:
-        known = pd.notna(self.columns[column])
-        times, values = (self.columns[name][known] for name in ("time_s", column))
+        known = pd.notna(self[column])
+        times, values = (self[name][known] for name in ("time_s", column))
         gaps = np.diff(times)
         weights = np.concatenate([[np.median(gaps) if len(gaps) else 1.0], gaps])[: len(times)]
         return Series(times, values, weights, self.measured.contains(times))
@@ -102,9 +109,8 @@ class DeviceSamples:
 
     def find_slowdowns(self) -> tuple[float, set[str]]:
         """Return the share of measured time in which clocks were lower for one of the reasons SLOWED, and which."""
-        has_clock = pd.notna(self.columns["sm_clock_mhz"])
-        timed = {name: values[has_clock] for name, values in self.columns.items()}
-        known = replace(self, columns=timed).select("throttle_reasons")
+        timed = replace(self, rows=self.rows[pd.notna(self["sm_clock_mhz"])])
+        known = timed.select("throttle_reasons")
         codes, texts = pd.factorize(known.values)
         reasons = [SLOWED & set(text.split()) for text in texts]
         is_slowed = np.array([bool(words) for words in reasons], bool)[codes]
@@ -134,7 +140,7 @@ def describe_samples(samples: pd.DataFrame, measured: MeasuredTime, record: dict
     is_device = (is_cpu if on_cpu else is_gpu)(pd.Series([each.device for each in every], dtype=object))
     devices = [each for each, is_one in zip(every, is_device, strict=True) if is_one]
     hosts = [each for each in every if each.device == HOST]
-    memory_gib = np.concatenate([[np.nan], *(device.columns["memory_gib"] for device in devices)])
+    memory_gib = np.concatenate([[np.nan], *(device["memory_gib"] for device in devices)])
     means = [device.compute_mean("utilisation_frac") for device in devices]
     row: dict[str, Any] = {
         "utilisation_frac": _mean(means),
@@ -157,7 +163,7 @@ def split_devices(samples: pd.DataFrame, measured: MeasuredTime) -> list[DeviceS
     columns = {name: values.to_numpy() for name, values in samples.items()}
     groups = samples.groupby(["node", "device"], sort=False).indices
     return [
-        DeviceSamples(int(node), device, {name: values[rows] for name, values in columns.items()}, measured)
+        DeviceSamples(int(node), device, columns, rows, measured)
         for (node, device), rows in sorted(groups.items(), key=lambda group: group[1][0])
     ]
 
