@@ -167,13 +167,17 @@ def write_table(decision: dict[str, Any], unit: str, num_rows: int) -> list[str]
             rows if max(map(len, align(rows))) <= WIDTH or rows[0][-1] != DISTURBED else [row[:-1] for row in rows]
         )
     if max(map(len, lines)) > WIDTH:
-        lines = align([[cell.replace(COMMON_BASELINE, BASELINE) for cell in row] for row in rows])
+        lines = align(_shorten_baseline(rows))
     if (excess := max(map(len, lines)) - WIDTH) > 0:
         longest = max(len(one["series"]) for one in counts) - excess
         short = [one | {"series": _cut(one["series"], longest)} for one in counts]
-        rows = _list_counts(decision, short, unit, write_median)
+        rows = _shorten_baseline(_list_counts(decision, short, unit, write_median))
         lines = align([row[: -1 if rows[0][-1] == DISTURBED else None] for row in rows])
     return [*lines, *more]
+
+
+def _shorten_baseline(rows: list[list[str]]) -> list[list[str]]:
+    return [[cell.replace(COMMON_BASELINE, BASELINE) for cell in row] for row in rows]
 
 
 def write_markdown_table(decision: Facts, unit: str) -> list[str]:
