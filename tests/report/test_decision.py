@@ -85,6 +85,10 @@ def test_only_configurations_of_equal_quality_compete():
     assert says(first["text"], "accuracy 0.96", "0.01", "quality.margin", "1 x cpu b batch 8", "0.91")
     decision, _ = answer(fast, good, margin=0.06)
     assert decision["recommended"]["framework"] == "b"
+    decision, _ = answer(repeat(around(150), "b", quality=0.91), good, repeat(around(200), disturbed=True))
+    assert decision["doubts"][0]["kind"] == "disturbed" and "unequal_quality" in get_doubts(decision), "it is slower"
+    decision, _ = answer(fast, repeat(around(100), quality=0.96, disturbed=True))
+    assert decision["refusal"] and decision["doubts"][0]["kind"] == "unequal_quality", "the fastest is not taken"
 
 
 def test_what_failed_is_not_recommended_and_a_framework_that_never_worked_is_named():

@@ -186,6 +186,14 @@ def test_a_card_says_what_its_study_compares(changes, words, others):
     assert all(word in card for word in words) and not any(word in card for word in others)
 
 
+def test_numbers_of_devices_without_a_row_are_named_below_the_table():
+    counts = sorted({one["num_gpus"] for one in CASES["demo"]["decisions"][0]["counts"]})
+    for planned, missing in ((counts, ""), ([*counts, 64, 128], "64 and 128 devices")):
+        page = render_first_page({"s": CASES["demo"]}, {}, None, {"s": CONFIG | {"num_gpus": planned}})
+        (caption,) = re.findall("<caption>(.*?)</caption>", page, re.DOTALL)
+        assert missing in caption and ("compared" in caption) == bool(missing)
+
+
 @pytest.mark.parametrize("case", ["refused", "refused program", "nothing"])
 def test_a_page_of_several_studies_says_once_why_nothing_is_recommended(case):
     (decision,) = CASES[case]["decisions"]

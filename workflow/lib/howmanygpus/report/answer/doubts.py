@@ -128,9 +128,9 @@ Doubts = Iterable[tuple[Any, ...]]
 
 
 def _doubt_faster(case: Case) -> Doubts:
-    """Configurations that were set apart, and are faster than the recommended one: whether they count decides."""
+    """Configurations that were set apart: whether they count decides if one is faster, or if nothing is recommended."""
     worse = _find_worse(case)
-    if worse and worse["times_faster"]:
+    if worse and _is_decisive(case, worse):
         yield "unequal_quality", worse
 
 
@@ -363,7 +363,7 @@ def _doubt_quality(case: Case) -> Doubts:
         yield "lost_target", metric | {"threshold": goal.threshold} | counts
     best = _find_best_quality(case)
     worse = _find_worse(case)
-    if worse and not worse["times_faster"]:
+    if worse and not _is_decisive(case, worse):
         yield "unequal_quality", worse
     if chosen and chosen.qualities and exceeds(sign * (best - fmean(chosen.qualities)), case.margin):
         yield "unsure_quality", metric | {"best": best, "quality": fmean(chosen.qualities), "margin": case.margin}
@@ -385,6 +385,10 @@ def _doubt_quality(case: Case) -> Doubts:
     if goal.is_target and len(at_once):
         frameworks = list(at_once["framework"].unique())
         yield "reached_at_once", metric | {"threshold": goal.threshold, "frameworks": frameworks}
+
+
+def _is_decisive(case: Case, worse: Facts) -> bool:
+    return case.chosen is None or bool(worse["times_faster"])
 
 
 def _find_best_quality(case: Case) -> float:
