@@ -4,6 +4,7 @@ import pytest
 
 from helpers.answers import make_facts
 from helpers.decisions import answer, answer_all, around, find, find_facts, get_doubts, priced, repeat
+from helpers.messages import says
 from howmanygpus.report.answer.texts import render_answer
 
 
@@ -177,8 +178,8 @@ def test_a_user_s_program_is_in_its_unit_throughout(unit):
 def test_a_goal_by_loss_says_what_is_worse():
     rows = [(50, "a", 0.25), (90, "b", 0.1)]
     groups = [repeat(around(s), name, quality=q, quality_metric="test_loss") for s, name, q in rows]
-    _, text = answer(*groups, metric="test_loss", thresholds=(0.3,))
-    assert "worse than cross-entropy 0.1 by more than 0.01: 1 x cpu a batch 8 (0.25)." in join(text)
+    decision, _ = answer(*groups, metric="test_loss", thresholds=(0.3,))
+    assert says(decision["doubts"][0]["text"], "cross-entropy 0.1", "0.01", "1 x cpu a batch 8", "0.25")
 
 
 def test_counts_that_are_no_doublings_are_judged_by_as_much():
