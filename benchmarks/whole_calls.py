@@ -66,7 +66,10 @@ def find_gap(runs: Path) -> float:
 
 def compare(target: str, arguments: argparse.Namespace, folder: Path) -> list[dict]:
     """Return the ratios of this commit to the other one, a row for each figure."""
-    spent: dict[str, list[dict[str, float]]] = {"HEAD": [], arguments.against: []}
+    # A commit that is made meanwhile is not measured.
+    asked = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    own = asked.stdout.strip()
+    spent: dict[str, list[dict[str, float]]] = {own: [], arguments.against: []}
     for number in range(arguments.rounds):
         for commit, measured in spent.items():
             with tempfile.TemporaryDirectory(dir=folder) as temporary:
@@ -75,7 +78,7 @@ def compare(target: str, arguments: argparse.Namespace, folder: Path) -> list[di
                 measured.append(call(target, place, Path(temporary, "cache") if arguments.cold else None))
                 print(f"make {target}, round {number + 1}, {commit}: {measured[-1]}", flush=True)
     rows = []
-    for what in spent["HEAD"][0]:
+    for what in spent[own][0]:
         mine, others = ([each[what] for each in measured] for measured in spent.values())
         ratios = np.divide(mine, others)
         row = {"target": target, "what": what, "value": float(np.median(ratios)), "lowest": min(ratios)}
