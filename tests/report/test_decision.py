@@ -346,7 +346,7 @@ def test_a_remedy_and_what_would_tell_more_are_never_cut():
     text = render_screen(facts)
     assert "31 % a ..." in text or "a ...\n" in text or " ...\n" in text
     assert "\nRemedy to try: loader_workers: 2 instead of 1.\n" in text
-    assert "Next, in the study: diagnose: true" in " ".join(text.split())
+    assert says(" ".join(text.split()), "Why no more devices", "in the study: diagnose: true")
 
 
 def test_the_first_words_of_a_sentence_are_left_out_where_it_is_cut():

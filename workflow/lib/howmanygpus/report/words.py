@@ -178,9 +178,9 @@ def _list_parts(one: dict[str, Any], unit: str) -> list[str]:
     return [f"{one['num_gpus']} x {one['device']}{nodes}", one["series"], batch]
 
 
-def name_next(line: str) -> str:
+def name_next(line: str, purpose: str = "Next") -> str:
     """Say where what is to be done next is written: a key of the study in the config, or a command in the shell."""
-    return "Next, in the study" if re.match(r"\w+:", line) else "Next"
+    return f"{purpose}, in the study" if re.match(r"\w+:", line) else purpose
 
 
 def write_price(one: dict[str, Any], is_target: bool, unit: str) -> str:
