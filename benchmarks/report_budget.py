@@ -6,7 +6,7 @@ some minutes, of eight devices and a host, and its events are stretched to the s
 time, user and system, of all processes. No run is trained.
 
 With --against COMMIT, all is made by that commit's code and by this one, in turns: the tables without one run, their
-figures, both again with the run, and what `make figures` makes.
+figures, and both again with the run.
 """
 
 import argparse
@@ -117,17 +117,12 @@ def take_code(folder: Path, commit: str) -> None:
     subprocess.run(["tar", "--extract"], cwd=folder, input=archive.stdout, check=True)
 
 
-def copy_with_records(folder: Path, source: Path, commit: str | None) -> None:
-    """Make a copy of the project with a set of recorded runs. commit: whose code it has; None for this one's."""
-    recorded_runs.copy_project(folder, source)
-    recorded_runs.renew_records(folder, source)
-    if commit:
-        take_code(folder, commit)
-
-
 def prepare(folder: Path, arguments: argparse.Namespace, commit: str | None = None) -> int:
     """Make a copy of the project with many runs, and return how many are planned. commit: whose code it has."""
-    copy_with_records(folder, recorded_runs.ONE_MACHINE, commit)
+    recorded_runs.copy_project(folder, recorded_runs.ONE_MACHINE)
+    recorded_runs.renew_records(folder, recorded_runs.ONE_MACHINE)
+    if commit:
+        take_code(folder, commit)
     planned = multiply(folder, arguments.studies, arguments.repeats, 60 * arguments.minutes)
     recorded_runs.name_verdicts(folder)
     return planned
@@ -147,27 +142,11 @@ def time_products(folder: Path) -> dict[str, float]:
     return spent | {"one more run": spend(folder)["value"]}
 
 
-def time_recorded(folder: Path, commit: str | None) -> float:
-    """Return the processor time of what `make figures` makes from recorded runs. commit: whose code makes it."""
-    spent = 0.0
-    for name, source in recorded_runs.SETS.items():
-        copy_with_records(folder / name, source, commit)
-        recorded_runs.name_verdicts(folder / name)
-        spent += sum(spend(folder / name, *more)["value"] for more in ((), ("--report", str(REPORT))))
-    return spent
-
-
 def compare(folder: Path, arguments: argparse.Namespace) -> list[dict]:
     """Return the ratios of this code to another commit's."""
     commits = {"before": arguments.against, "after": None}
     planned = [prepare(folder / name, arguments, commit) for name, commit in commits.items()]
-    spent = []
-    for _ in range(arguments.rounds):
-        both = {name: time_products(folder / name) for name in commits}
-        with tempfile.TemporaryDirectory() as recorded:
-            for name, commit in commits.items():
-                both[name]["make figures"] = time_recorded(Path(recorded) / name, commit)
-        spent.append(both)
+    spent = [{name: time_products(folder / name) for name in commits} for _ in range(arguments.rounds)]
     rows = []
     for what in spent[0]["after"]:
         ratios = [both["after"][what] / both["before"][what] for both in spent]

@@ -87,6 +87,10 @@ def test_only_configurations_of_equal_quality_compete():
     assert decision["recommended"]["framework"] == "b"
     decision, _ = answer(repeat(around(150), "b", quality=0.91), good, repeat(around(200), disturbed=True))
     assert decision["doubts"][0]["kind"] == "disturbed" and "unequal_quality" in get_doubts(decision), "it is slower"
+    for seconds, is_first in ((80, False), (50, True)):
+        more = repeat(around(seconds), "b", quality=0.91, num_gpus=2)
+        decision, _ = answer(more, good, repeat(around(200), disturbed=True))
+        assert (decision["doubts"][0]["kind"] == "unequal_quality") == is_first, "two devices must be 1.5 times as fast"
     decision, _ = answer(fast, repeat(around(100), quality=0.96, disturbed=True))
     assert decision["refusal"] and decision["doubts"][0]["kind"] == "unequal_quality", "the fastest is not taken"
 

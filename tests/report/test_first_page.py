@@ -12,7 +12,7 @@ from docutils.core import publish_parts
 from helpers.answers import make_facts
 from helpers.decisions import around, priced, repeat
 from helpers.first_page import PAGE
-from howmanygpus.registry import FRAMEWORKS
+from howmanygpus.registry import FRAMEWORKS, differ_by_one_letter
 from howmanygpus.report.answer.texts import HEIGHT, render_answer, render_overview, render_screen
 from howmanygpus.report.pages.first_page import read_first_page, render_first_page
 
@@ -200,6 +200,11 @@ def test_a_page_of_several_studies_says_once_why_nothing_is_recommended(case):
     page = render_first_page({"s": CASES[case], "t": None}, {"s": FIGURE}, None, {})
     assert page.count(decision["refusal"]) == 1
     assert ("<img" in page) == bool(decision["configurations"]), "a figure of nothing only has the refusal"
+
+
+def test_each_framework_whose_name_differs_by_one_letter_says_what_it_is():
+    alike = {one for one in FRAMEWORKS for other in FRAMEWORKS if differ_by_one_letter(one, other)}
+    assert alike == {name for name, framework in FRAMEWORKS.items() if framework.clause}
 
 
 def test_names_that_differ_by_one_letter_are_explained_once_where_both_occur():

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from helpers.messages import says
 from howmanygpus.report.categories import CATEGORIES
+from howmanygpus.report.words import word
 from project import ROOT
 
 TABLES = ROOT / "workflow" / "lib" / "howmanygpus" / "report" / "tables"
@@ -77,3 +79,12 @@ def test_each_code_has_words_and_each_macro_a_code():
         for name in names:
             is_called = re.search(rf"(?<!macro )\b{name}\(", texts[page]) is not None
             assert is_called or f'"{name}"' in code, f"{page}.jinja: nothing says {name}"
+
+
+@pytest.mark.parametrize("memory_gib", [0.928, 139.0])
+def test_another_variant_of_a_program_says_what_differs_and_then_what_does_not(memory_gib):
+    best = {"memory_gib": memory_gib, "loss": {"median": 1.536}, "quality": {"median": 0.3}}
+    other = best | {"memory_gib": 1.07 * memory_gib, "quality": {"median": 0.31}}
+    text = word("answer", "beside", other=other, best=best, metric="accuracy")
+    gib = [f"{1.07 * memory_gib:.3g}", f"{memory_gib:.3g}"]
+    assert says(text, f"memory {gib[0]} instead of {gib[1]} GiB", "accuracy 0.31 instead of 0.3", "same training loss")

@@ -78,3 +78,10 @@ def set_signature(function: Callable, signature: inspect.Signature) -> None:
     """Give a function for rules a signature. Snakemake looks for its own attribute before it calls inspect."""
     function.__signature__ = signature  # type: ignore[attr-defined]
     function._overwrite_params = signature.parameters  # type: ignore[attr-defined]
+
+
+def evaluate_request(workflow: Any, job: Any, name: str) -> Any:
+    """Return what a job requests of a resource, before a limit of --resources lowers it."""
+    given = {"input": job.input, "attempt": job.attempt, "threads": job.threads}
+    resource = job.rule.resources[name]
+    return resource.evaluate(job.wildcards, rulename=job.rule.name, async_run=workflow.async_run, **given).value

@@ -9,6 +9,7 @@ from howmanygpus.config.findings import Finding, find_error
 from howmanygpus.invocation.cluster import OF_DEVICES, find_misfits_without_devices
 from howmanygpus.invocation.deciding import refuse_overspending
 from howmanygpus.invocation.dry_run.summary import describe_gate
+from howmanygpus.invocation.internals import evaluate_request
 from howmanygpus.invocation.submitted_jobs import find_older_jobs
 from howmanygpus.site import slurm
 from howmanygpus.site.machine import Machine
@@ -99,16 +100,9 @@ def refuse_limits(workflow: Any, jobs: list[Any]) -> list[Finding]:
         for name, limit in limits.items():
             if job.is_local or not isinstance(limit, int) or name not in job.rule.resources:
                 continue
-            request = job.rule.resources[name].evaluate(
-                job.wildcards,
-                input=job.input,
-                attempt=job.attempt,
-                threads=job.threads,
-                rulename=job.rule.name,
-                async_run=workflow.async_run,
-            )
-            if isinstance(request.value, int) and request.value > limit:
-                requests[name] = max(requests.get(name, (0, "")), (request.value, job.rule.name))
+            request = evaluate_request(workflow, job, name)
+            if isinstance(request, int) and request > limit:
+                requests[name] = max(requests.get(name, (0, "")), (request, job.rule.name))
     return [
         find_error(
             f"--resources {name}",

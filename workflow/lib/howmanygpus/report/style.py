@@ -447,7 +447,8 @@ def _write_below(figure: Figure, notes: list[str]) -> None:
 
 def _list_words(figure: Figure) -> set[str]:
     """Return the words of all texts of a figure."""
-    return {word for text in figure.findobj(Text) for word in re.findall(r"\w+", text.get_text())}  # type: ignore[attr-defined]
+    texts = [artist.get_text() for artist in figure.findobj(Text) if isinstance(artist, Text)]
+    return {word for text in texts for word in re.findall(r"\w+", text)}
 
 
 def _hoist_notes(noted: dict[str, bool], panels: list[Axes]) -> list[str]:

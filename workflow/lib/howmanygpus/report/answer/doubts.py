@@ -128,7 +128,7 @@ Doubts = Iterable[tuple[Any, ...]]
 
 
 def _doubt_faster(case: Case) -> Doubts:
-    """Configurations that were set apart: whether they count decides if one is faster, or if nothing is recommended."""
+    """Configurations that were set apart, if one would be recommended otherwise, or if nothing is recommended."""
     worse = _find_worse(case)
     if worse and _is_decisive(case, worse):
         yield "unequal_quality", worse
@@ -387,6 +387,11 @@ def _doubt_quality(case: Case) -> Doubts:
         yield "reached_at_once", metric | {"threshold": goal.threshold, "frameworks": frameworks}
 
 
+def _gains(candidate: Candidate, chosen: Candidate, worth_doubling: float) -> bool:
+    is_faster = chosen.time >= candidate.time * (1 + ROUNDING)
+    return is_faster and (candidate.num_gpus <= chosen.num_gpus or candidate.gains_enough_over(chosen, worth_doubling))
+
+
 def _is_decisive(case: Case, worse: Facts) -> bool:
     return case.chosen is None or bool(worse["times_faster"])
 
@@ -400,18 +405,20 @@ def _find_best_quality(case: Case) -> float:
 def _find_worse(case: Case) -> Facts | None:
     """Return the qualities of configurations that were set apart, and how many times faster some are; None if none is.
 
-    A quality is None if it is not finite. times_faster: than the recommended one, of those that are.
+    A quality is None if it is not finite. times_faster: than the recommended one, of those that are faster on as many
+    devices or gain on more of them what these must bring.
     """
     worse = {str(each): each for each in case.unequal if each.qualities}
     best = _find_best_quality(case)
     if not worse or np.isnan(best):
         return None
     qualities = {name: fmean(each.qualities) for name, each in worse.items()}
-    gains = {name: case.chosen.time / each.time for name, each in worse.items()} if case.chosen else {}
+    chosen, doubling = case.chosen, case.worth_doubling or 1.0
+    gains = {name: chosen.time / each.time for name, each in worse.items() if chosen and _gains(each, chosen, doubling)}
     return {
         **{"metric": name_metric(case.goal.metric or ""), "best": best, "margin": case.margin},
         "worse": {name: quality if np.isfinite(quality) else None for name, quality in qualities.items()},
-        "times_faster": {name: gain for name, gain in gains.items() if gain >= 1 + ROUNDING},
+        "times_faster": gains,
     }
 
 
