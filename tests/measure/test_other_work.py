@@ -1,5 +1,6 @@
 """Test the measurement of what others do on a run's cores and GPUs, with processes that are really busy."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from hanging import HANG_S
 from howmanygpus.measure.host import other_work
 from howmanygpus.measure.host.other_work import OtherWork
-from howmanygpus.measure.host.processes import read_core_wait_s
+from howmanygpus.measure.host.processes import PR_SET_CHILD_SUBREAPER, read_core_wait_s
 
 SPIN = "while True: pass"
 
@@ -45,6 +46,8 @@ def sibling(one_core, tmp_path):
     """The id of a busy process on the core that is no descendant of this one, with the arguments of a rank."""
     script = f"import os, sys; open(sys.argv[1], 'w').write(str(os.getpid()))\n{SPIN}"
     words = [str(tmp_path / "pid"), "-m", other_work.MODULE, "--attempt", "results/attempts/a"]
+    # A run that an earlier test launched in this process has made it the parent of all whose own has ended.
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0)
     # setsid leaves a process whose parent has ended.
     subprocess.run(["setsid", "--fork", sys.executable, "-c", script, *words], check=True)
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
