@@ -83,6 +83,8 @@ def test_only_configurations_of_equal_quality_compete():
     first = decision["doubts"][0]
     assert first["kind"] == "unequal_quality" and first["facts"]["times_faster"] == {"1 x cpu b batch 8": 2.0}
     assert says(first["text"], "accuracy 0.96", "0.01", "quality.margin", "1 x cpu b batch 8", "0.91")
+    decision, _ = answer(fast, good, repeat(around(120), "c", quality=0.955))
+    assert find_facts(decision, "unequal_quality")["best"] == 0.96, "the best of those that compete"
     decision, _ = answer(fast, good, margin=0.06)
     assert decision["recommended"]["framework"] == "b"
     decision, _ = answer(repeat(around(150), "b", quality=0.91), good, repeat(around(200), disturbed=True))
