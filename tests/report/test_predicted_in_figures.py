@@ -4,6 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import LineCollection
 
 from helpers.figure_tables import GRIDS, make_tables, written
 from howmanygpus.report.columns import LINE
@@ -66,6 +67,9 @@ def test_hatched_areas_reach_to_the_ends_of_the_brackets(tmp_path, name):
     assert {*np.round(np.concatenate(ends), 6)} <= {*np.round(corners, 6)}
     if name != "price":
         assert max(np.concatenate(areas)[:, 0]) == COUNTS[-1]
+        lines = [lines for axes in figure.axes for lines in axes.collections if isinstance(lines, LineCollection)]
+        drawn = {tuple(np.round(segment[:, 1], 6)) for each in lines for segment in each.get_segments()}
+        assert set(zip(*(np.round(each, 6) for each in ends), strict=True)) <= drawn, "each count alone, too"
 
 
 @pytest.mark.parametrize("name", ENDS)
