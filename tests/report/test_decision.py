@@ -322,6 +322,13 @@ def test_a_refusal_shows_all_that_was_measured_and_what_was_disturbed():
     assert [line.split()[-3:] for line in text.splitlines() if line.startswith("  1 ")] == [["3", "of", "3"]]
 
 
+def test_no_efficiency_is_over_the_fastest_of_more_devices_because_fewer_were_disturbed():
+    spread = repeat(around(98), "b", num_gpus=2, num_nodes=2, placement="2 nodes")
+    decision, _ = answer(repeat(around(100), disturbed=True), repeat(around(82), num_gpus=2), spread)
+    assert any(one["efficiency"] for one in decision["counts"])
+    assert "efficiency" not in compare_rows(decision, "images")["head"]
+
+
 def test_only_more_devices_than_the_baseline_have_an_efficiency_in_the_table():
     decision, _ = answer(*(repeat(around(s), name, n) for name, n, s in (("a", 1, 100), ("b", 1, 110), ("a", 2, 90))))
     table = compare_rows(decision, "images")
