@@ -29,6 +29,8 @@ class ReportProgress(TrainerCallback):
 
     def on_train_begin(self, args, state, control, model=None, **kwargs):
         stop_exchange(model)
+        # Else the Trainer logs a loss that is not finite as 0.
+        args.logging_nan_inf_filter = False
         about = {"parameters": max(self.parameters, count_parameters(model)), "sharded": bool(args.fsdp)}
         report(args.process_index, step=0, versions={"torch": torch.__version__}, **about)
 

@@ -107,6 +107,17 @@ def test_keras(load, tmp_path):
     assert read_phases(tmp_path) == EXPECTED
 
 
+def test_a_loss_that_is_not_finite_is_not_replaced(load, tmp_path):
+    """With its filter, the Trainer logs 0.0 for a step whose loss is NaN."""
+    args, state, control = SimpleNamespace(**ARGS), SimpleNamespace(global_step=1), SimpleNamespace(**NOTHING)
+    callback = load("report_transformers")()
+    callback.on_train_begin(args, state, control, model=MODEL)
+    callback.on_log(args, state, control, logs={"loss": float("nan")})
+    assert args.logging_nan_inf_filter is False
+    *_, last = (tmp_path / "report.jsonl").read_text().splitlines()
+    assert parse_json(last, 0.0).loss != parse_json(last, 0.0).loss
+
+
 @pytest.mark.parametrize("process", ["lightning", "transformers"])
 def test_only_the_first_process_reports(load, tmp_path, process):
     callback = load(f"report_{process}")(every=1)
