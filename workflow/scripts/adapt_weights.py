@@ -5,9 +5,10 @@ import json
 import sys
 from pathlib import Path
 
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from howmanygpus.files import atomic_path, sha256_of_file, write_json_atomic
+from howmanygpus.measure.models.saving import save_arrays
 from howmanygpus.prepare.weights import MisfitError, adapt
 
 
@@ -23,7 +24,7 @@ def main() -> None:
     except MisfitError as error:
         sys.exit(f"{path}: the file {error}; it must have the arrays of {arguments.drawn.with_suffix('.safetensors')}")
     with atomic_path(arguments.weights) as partial:
-        save_file(weights, partial)
+        save_arrays(weights, partial)
     # The record of published weights has their source, and the names of arrays that the network lacks.
     known = {"source": {"path": str(path), "sha256": sha256_of_file(path)}}
     if arguments.given != path:

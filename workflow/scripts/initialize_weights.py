@@ -5,12 +5,11 @@ import json
 import sys
 from pathlib import Path
 
-from safetensors.numpy import save_file
-
 from howmanygpus.files import atomic_path, sha256_of_file, write_json_atomic
 from howmanygpus.measure.models.initialization import draw_weights, list_wrong_arrays
 from howmanygpus.measure.models.networks import list_draws
 from howmanygpus.measure.models.own import add_folder
+from howmanygpus.measure.models.saving import save_arrays
 
 
 def main() -> None:
@@ -31,7 +30,7 @@ def main() -> None:
         where = arguments.model_folder or arguments.model
         sys.exit(f"{where}: {wrong}; return float32 arrays of finite numbers, as he_normal and constant do")
     with atomic_path(arguments.weights) as partial:
-        save_file(weights, partial)
+        save_arrays(weights, partial)
     record = {"sha256": sha256_of_file(arguments.weights), "arrays": len(weights)}
     write_json_atomic(arguments.weights.with_suffix(".json"), record)
 

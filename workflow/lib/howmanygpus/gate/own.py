@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.gate import process
@@ -55,6 +55,7 @@ from howmanygpus.measure.loop.loop import TrainingLoop
 from howmanygpus.measure.loop.targets import read_targets
 from howmanygpus.measure.models.initialization import is_trainable
 from howmanygpus.measure.models.own import PLAIN, OwnModelError, describe
+from howmanygpus.measure.models.saving import save_arrays
 from howmanygpus.measure.spec import RunSpec
 
 OFF = 2.0**-22
@@ -202,7 +203,7 @@ def compute_shifted(spec: RunSpec, optimizer: str, change: float, folder: Path) 
         if is_trainable(name):
             factors = 1 + change * generator.choice([-1, 1], array.shape)
             weights[name] = np.asarray(array * factors, dtype=array.dtype)
-    save_file(weights, shifted)
+    save_arrays(weights, shifted)
     arrays = compute(RunSpec.from_dict(spec.to_dict() | {"weights_file": str(shifted)}), optimizer)
     shifted.unlink()
     return arrays
@@ -277,8 +278,7 @@ def write_expected(
         elif is_local and draws:
             arrays = {name: array for name, array in arrays.items() if "evaluations" not in name}
         arrays = arrays | {name: array for name, array in differences.items() if name.partition("/")[2] in arrays}
-        arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-        save_file(arrays or {"none": np.zeros(1)}, folder / f"{optimizer}.devices{num_devices}.safetensors")
+        save_arrays(arrays or {"none": np.zeros(1)}, folder / f"{optimizer}.devices{num_devices}.safetensors")
 
 
 def main() -> None:

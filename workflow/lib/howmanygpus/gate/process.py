@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.gate.task import (
@@ -36,6 +36,7 @@ from howmanygpus.measure.host.processes import die_with_parent, end_without_coll
 from howmanygpus.measure.input.prepared import PreparedData, open_data
 from howmanygpus.measure.loop.backend import Backend, UnsupportedError, load_backend
 from howmanygpus.measure.loop.loop import DivergedError, TrainingLoop
+from howmanygpus.measure.models.saving import save_arrays
 from howmanygpus.measure.records import AttemptFolder
 from howmanygpus.measure.spec import RunSpec
 
@@ -255,7 +256,7 @@ def observe(
     }
     if loop.loss_scale:
         facts["skipped_steps"] = loop.loss_scale.skipped_steps
-    return backend, {name: np.asarray(array, order="C") for name, array in arrays.items()}, facts
+    return backend, {name: np.asarray(array) for name, array in arrays.items()}, facts
 
 
 def do_task(spec: RunSpec, optimizer: str, folder: Path) -> Backend | None:
@@ -266,7 +267,7 @@ def do_task(spec: RunSpec, optimizer: str, folder: Path) -> Backend | None:
         write_json_atomic(folder / UNSUPPORTED, {"reason": str(error)})
         return None
     stem = f"{optimizer}.rank{facts['rank']}"
-    save_file(arrays, folder / f"{stem}.safetensors")
+    save_arrays(arrays, folder / f"{stem}.safetensors")
     write_json_atomic(folder / f"{stem}.json", facts)
     return backend
 

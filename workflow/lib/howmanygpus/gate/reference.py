@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.numpy import save_file
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.gate.own_folder import check_or_exit
@@ -49,6 +48,7 @@ from howmanygpus.measure.frameworks.torch.layers.relu import replace_relu
 from howmanygpus.measure.input.batches import TrainingBatches
 from howmanygpus.measure.input.prepared import PreparedData, crop_data
 from howmanygpus.measure.models.initialization import is_trainable
+from howmanygpus.measure.models.saving import save_arrays
 from howmanygpus.measure.spec import RunSpec
 
 NUM_CANDIDATES = 4
@@ -246,7 +246,7 @@ def write_for_devices(
             if arrays is stored[0]:
                 path.symlink_to(stored[1])
             else:
-                save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+                save_arrays(arrays, path)
                 stored = arrays, path.name
 
 

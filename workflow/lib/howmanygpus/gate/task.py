@@ -20,7 +20,6 @@ from typing import Any
 
 import cv2
 import numpy as np
-from safetensors.numpy import save_file
 
 from howmanygpus.files import atomic_folder, write_json_atomic
 from howmanygpus.gate.task_forms import GLOBAL_BATCH_SIZE, OWN, SGD, SGD_FORM, Variation, make_optimizer
@@ -32,6 +31,7 @@ from howmanygpus.measure.loop.schedule import count_steps_per_epoch, learning_ra
 from howmanygpus.measure.models.dropout_draws import PRIME, factors_of_image
 from howmanygpus.measure.models.initialization import draw_weights
 from howmanygpus.measure.models.networks import list_draws
+from howmanygpus.measure.models.saving import save_arrays
 from howmanygpus.measure.spec import OptimizerSpec, RunSpec
 
 NUM_TRAIN, NUM_TEST = 28, 14
@@ -215,7 +215,7 @@ def write_task(folder: Path, data: PreparedData, weights: dict[str, np.ndarray])
     write_data(folder / "arrays", data)
     if data.image_shape[2] in CHANNELS:
         write_files(folder / "png", data, read_description(folder / "arrays"))
-    save_file(weights, folder / WEIGHTS)
+    save_arrays(weights, folder / WEIGHTS)
 
 
 def write_files(folder: Path, data: PreparedData, description: dict) -> None:

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from howmanygpus.files import atomic_path, sha256_of_file, write_json_atomic
 from howmanygpus.measure.models.initialization import is_trainable
 from howmanygpus.measure.models.own import OwnModelError, import_own_models
+from howmanygpus.measure.models.saving import save_arrays
 
 
 def check_finite(path: str, weights: dict[str, np.ndarray]) -> None:
@@ -41,7 +41,7 @@ def main() -> None:
             sys.excepthook(type(error.__cause__), error.__cause__, error.__cause__.__traceback__)
         sys.exit(str(error))
     with atomic_path(arguments.weights) as partial:
-        save_file({name: np.asarray(array, order="C") for name, array in weights.items()}, partial)
+        save_arrays(weights, partial)
     record = {"sha256": sha256_of_file(arguments.weights), "arrays": len(weights), "draws_in_training": draws}
     write_json_atomic(arguments.weights.with_suffix(".json"), record)
 

@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from howmanygpus.base.variables import list_variables
 from howmanygpus.files import write_json_atomic
@@ -35,6 +35,7 @@ from howmanygpus.measure.loop.prefetch import measure_host_to_device
 from howmanygpus.measure.loop.schedule import count_steps_per_epoch, learning_rates
 from howmanygpus.measure.loop.tracing import UNFINISHED, explain, trace_run
 from howmanygpus.measure.models.own import LOADED
+from howmanygpus.measure.models.saving import save_arrays
 from howmanygpus.measure.records import AttemptFolder, EventLog
 from howmanygpus.measure.spec import RESIDENT, RunSpec
 
@@ -156,7 +157,7 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
         backend = backend_class(spec, data, load_file(spec.weights_file), rates)
         events = EventLog(attempt.events, started_at) if backend.rank == 0 else None
         if save_weights and backend.rank == 0:
-            save_file(backend.weights(), attempt.initial_weights)
+            save_arrays(backend.weights(), attempt.initial_weights)
         is_cold = read_before_training(backend, spec, data, num_threads)
         others = OtherWork(str(attempt.path), list_gpu_uuids()) if is_first_on_node() else None
         loop = TrainingLoop(spec, data, backend, rates, events, others, is_cold=is_cold)
@@ -184,7 +185,7 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
         if status == "completed":
             outcome |= judged
         if save_weights and loop.backend.rank == 0:
-            save_file(loop.backend.weights(), attempt.final_weights)
+            save_arrays(loop.backend.weights(), attempt.final_weights)
     if spec.trace and outcome["status"] == "completed":
         outcome |= {"trace": {"problem": UNFINISHED}}
     if backend is None or backend.rank == 0:

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import torch
-from safetensors.numpy import save_file
 
 from howmanygpus.files import atomic_path, sha256_of_file, write_json_atomic
 from howmanygpus.measure.models.conversion import ConversionError, convert
+from howmanygpus.measure.models.saving import save_arrays
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
     except ConversionError as error:
         sys.exit(f"{source['path']}: {error}; the file is not the one that was published")
     with atomic_path(arguments.weights) as partial:
-        save_file(weights, partial)
+        save_arrays(weights, partial)
     record = {"sha256": sha256_of_file(arguments.weights), "arrays": len(weights), "source": source, "dropped": dropped}
     write_json_atomic(arguments.weights.with_suffix(".json"), record)
 
