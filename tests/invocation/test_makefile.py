@@ -30,12 +30,12 @@ def is_below(file: str, places: set[str]) -> bool:
     return any(file == place or file.startswith(f"{place}/") for place in places)
 
 
-def test_six_consecutive_commits_run_each_file_of_tests_once(tmp_path):
+def test_two_consecutive_commits_run_each_file_of_tests_once(tmp_path):
     for name in ("bash", "dirname"):
         (tmp_path / name).symlink_to(shutil.which(name))
     files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
     tested: list[str] = []
-    for commit in range(1765, 1771):
+    for commit in (1765, 1766):
         fakes = {
             "git": f"case $1 in rev-list) echo {commit};; rev-parse) echo false;; esac",
             "make": 'for word; do case $word in TESTS=*) echo "made ${word#TESTS=}";; esac; done',
