@@ -3,9 +3,11 @@ A callback of Hugging Face's Trainer that reports to howmanygpus. Copy it beside
 
     Trainer(..., callbacks=[ReportProgress(accuracy="eval_accuracy")])    # our name of the metric = the Trainer's
 
-Losses are those that the Trainer logs: for strategies of the same work, set logging_steps=1. For control runs
-(`diagnose: true`), the callback stops the exchange of DDP and of fully_shard (FSDP 2), and has the Trainer train on its
-first batch alone. A Trainer with a get_train_dataloader of its own returns report_progress.resident(loader) there.
+Losses are those that the Trainer logs: for strategies of the same work, set logging_steps=1. The callback turns
+logging_nan_inf_filter off, with which it would log 0 for a loss that is not finite, and leave such batches out of
+eval_loss. For control runs (`diagnose: true`), it stops the exchange of DDP and of fully_shard (FSDP 2), and has the
+Trainer train on its first batch alone. A Trainer with a get_train_dataloader of its own returns
+report_progress.resident(loader) there.
 """
 
 import torch
@@ -29,7 +31,6 @@ class ReportProgress(TrainerCallback):
 
     def on_train_begin(self, args, state, control, model=None, **kwargs):
         stop_exchange(model)
-        # Else the Trainer logs a loss that is not finite as 0.
         args.logging_nan_inf_filter = False
         about = {"parameters": max(self.parameters, count_parameters(model)), "sharded": bool(args.fsdp)}
         report(args.process_index, step=0, versions={"torch": torch.__version__}, **about)

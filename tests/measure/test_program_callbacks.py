@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import math
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -107,15 +108,21 @@ def test_keras(load, tmp_path):
     assert read_phases(tmp_path) == EXPECTED
 
 
-def test_a_loss_that_is_not_finite_is_not_replaced(load, tmp_path):
-    """With its filter, the Trainer logs 0.0 for a step whose loss is NaN."""
-    args, state, control = SimpleNamespace(**ARGS), SimpleNamespace(global_step=1), SimpleNamespace(**NOTHING)
-    callback = load("report_transformers")()
-    callback.on_train_begin(args, state, control, model=MODEL)
-    callback.on_log(args, state, control, logs={"loss": float("nan")})
-    assert args.logging_nan_inf_filter is False
+@pytest.mark.parametrize("library", ["lightning", "transformers", "keras"])
+def test_a_loss_that_is_not_finite_is_reported(load, tmp_path, library):
+    callback, loss = load(f"report_{library}")(), {"loss": float("nan")}
+    if library == "lightning":
+        trainer = SimpleNamespace(global_rank=0, global_step=1, strategy=SimpleNamespace(model=MODEL))
+        callback.on_train_batch_end(trainer, None, loss, None, 1)
+    elif library == "keras":
+        callback.on_train_batch_end(0, loss)
+    else:
+        args, state, control = SimpleNamespace(**ARGS), SimpleNamespace(global_step=1), SimpleNamespace(**NOTHING)
+        callback.on_train_begin(args, state, control, model=MODEL)
+        callback.on_log(args, state, control, logs=loss)
+        assert args.logging_nan_inf_filter is False, "with it, the Trainer logs 0.0"
     *_, last = (tmp_path / "report.jsonl").read_text().splitlines()
-    assert parse_json(last, 0.0).loss != parse_json(last, 0.0).loss
+    assert math.isnan(parse_json(last, 0.0).loss)
 
 
 @pytest.mark.parametrize("process", ["lightning", "transformers"])
