@@ -9,7 +9,8 @@
 # Guess:    eval_loss is NaN if a batch is (confidence 90 %).
 # Hurts:    networks that diverge: the more batches are NaN, the fewer hard ones count, and a run that is all NaN shows
 #           a training loss of 0.
-# Here:     examples/program/report_transformers.py turns the filter off, so that such a run counts as diverged
+# Here:     examples/program/report_transformers.py turns the filter off: a training loss that is not finite ends the run as
+#           diverged, and such a metric ends it with an error that names it
 source "$(dirname "$(realpath "$0")")/setup.sh"
 cat > best.py <<'P'
 import sys
