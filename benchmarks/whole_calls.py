@@ -1,5 +1,5 @@
 """
-How long whole commands take over those of another commit: `make demo`, `make figures`, `make test`.
+How long whole commands take over those of another commit: `make demo`, `make figures`, `make test`, `make test-slow`.
 
 Each call is made in a fresh clone, in turns with the other commit. Processor time is user and system of all processes;
 memory is the largest of a single process. With --cold, each clone installs everything in an empty cache of its own.
@@ -23,7 +23,7 @@ import numpy as np
 
 from reporting import ROOT, write_benchmark
 
-TARGETS = ("demo", "figures", "test")
+TARGETS = ("demo", "figures", "test", "test-slow")
 
 
 def clone(commit: str, folder: Path) -> None:
@@ -31,9 +31,10 @@ def clone(commit: str, folder: Path) -> None:
     subprocess.run(["git", "checkout", "--quiet", commit], cwd=folder, check=True)
 
 
-def call(target: str, folder: Path, cache: Path | None) -> dict[str, float]:
-    """Make a target in a clone, and return what it took: seconds and MiB."""
+def call(target: str, folder: Path, cache: Path | None, tests: list[str]) -> dict[str, float]:
+    """Make a target in a clone, and return what it took: seconds and MiB. tests: the files of `make test-slow`."""
     environment = os.environ | ({"HOWMANYGPUS_CACHE": str(cache)} if cache else {})
+    environment |= {"PYTEST_ADDOPTS": " ".join(tests)} if target == "test-slow" else {}
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     with (folder / "output.txt").open("w") as output:
         process = subprocess.Popen(
@@ -75,7 +76,9 @@ def compare(target: str, arguments: argparse.Namespace, folder: Path) -> list[di
             with tempfile.TemporaryDirectory(dir=folder) as temporary:
                 place = Path(temporary, "clone")
                 clone(commit, place)
-                measured.append(call(target, place, Path(temporary, "cache") if arguments.cold else None))
+                measured.append(
+                    call(target, place, Path(temporary, "cache") if arguments.cold else None, arguments.tests)
+                )
                 print(f"make {target}, round {number + 1}, {commit}: {measured[-1]}", flush=True)
     rows = []
     for what in spent[own][0]:
@@ -91,6 +94,9 @@ def main() -> None:
     parser.add_argument("--against", metavar="COMMIT", required=True)
     parser.add_argument("--targets", nargs="+", choices=TARGETS, default=["demo"])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--tests", nargs="+", default=[], help="files of `make test-slow` that both commits have, else all"
+    )
     parser.add_argument("--cold", action="store_true", help="an empty cache for each call")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
