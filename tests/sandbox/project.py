@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -15,8 +16,10 @@ import yaml
 
 from forking import STARTED_BY_USERS, listen_to_ctrl_c, run_snakemake
 from hanging import HANG_S
+from howmanygpus.clone import LIBRARY, SCRIPTS
 from howmanygpus.site.environments.pins import hash_requirements
 from howmanygpus.study.invalidation.pins import environment_record
+from howmanygpus.study.invalidation.syntax import KNOWN, read_code, read_known_code
 
 SANDBOX = Path(__file__).resolve().parent
 ROOT = SANDBOX.parents[1]
@@ -66,6 +69,14 @@ def run_snakefile(
     return subprocess.run(command, cwd=folder, env=environment, preexec_fn=listen_to_ctrl_c, **options)
 
 
+@cache
+def analyse_code() -> str:
+    """Return the cache of analysed files. Without it, the first call in each copy would analyse all files for seconds."""
+    for path in (*LIBRARY.rglob("*.py"), *SCRIPTS.glob("*.py")):
+        read_code(path)
+    return json.dumps(read_known_code())
+
+
 def study(**changes) -> dict:
     """Return a small study of the fake backends with the given changes."""
     return {
@@ -97,6 +108,8 @@ class Project:
             else:
                 shutil.copy2(source, self.folder / name)
         (self.folder / ".venv").symlink_to(sys.prefix)
+        (self.folder / KNOWN.parent).mkdir()
+        (self.folder / KNOWN).write_text(analyse_code())
         for name in fakes:
             self.add_fake(name)
 
