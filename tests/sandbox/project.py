@@ -71,7 +71,7 @@ def run_snakefile(
 
 @cache
 def analyse_code() -> str:
-    """Return the cache of analysed files. Without it, the first call in each copy would analyse all files for seconds."""
+    """Return the cache of analysed files. Without it, the first call in each copy would analyse all of them."""
     for path in (*LIBRARY.rglob("*.py"), *SCRIPTS.glob("*.py")):
         read_code(path)
     return json.dumps(read_known_code())
