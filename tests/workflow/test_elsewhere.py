@@ -39,6 +39,8 @@ def code(tmp_path_factory) -> Project:
     """Return a copy of the code, in a folder with an odd name."""
     code = Project(tmp_path_factory.mktemp("code") / ODD_FOLDER / "clone", fakes=["sleeping"])
     code.leave_figures_blank()
+    # Calls from other folders have theirs there.
+    shutil.rmtree(code.folder / ".snakemake")
     return code
 
 
