@@ -30,12 +30,17 @@ def is_below(file: str, places: set[str]) -> bool:
     return any(file == place or file.startswith(f"{place}/") for place in places)
 
 
-def test_two_consecutive_commits_run_each_file_of_tests_once(tmp_path):
+@pytest.fixture
+def run_ci(tmp_path):
+    """Return a function that runs .ci/run without its tests, and returns the files of each call of `make test-slow`.
+
+    commit: their number. spent_s: seconds that have passed when it begins.
+    """
     for name in ("bash", "dirname"):
         (tmp_path / name).symlink_to(shutil.which(name))
     files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
-    tested: list[str] = []
-    for commit in (1765, 1766):
+
+    def run(commit: int, spent_s: int) -> list[list[str]]:
         fakes = {
             "git": f"case $1 in rev-list) echo {commit};; rev-parse) echo false;; esac",
             "make": 'for word; do case $word in TESTS=*) echo "made ${word#TESTS=}";; esac; done',
@@ -43,15 +48,33 @@ def test_two_consecutive_commits_run_each_file_of_tests_once(tmp_path):
         for name, does in fakes.items():
             (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
             (tmp_path / name).chmod(0o755)
-        ended = subprocess.run(
-            ["bash", ROOT / ".ci" / "run"], env=os.environ | {"PATH": str(tmp_path)}, capture_output=True, text=True
-        )
+        environment = os.environ | {"PATH": str(tmp_path), "SECONDS": str(spent_s)}
+        ended = subprocess.run(["bash", ROOT / ".ci" / "run"], env=environment, capture_output=True, text=True)
         assert ended.returncode == 0, ended.stderr
-        (given,) = [line.split()[1:] for line in ended.stdout.splitlines() if line.startswith("made ")]
-        ignored = {word.removeprefix("--ignore=") for word in given if word.startswith("--ignore=")}
-        named = {word for word in given if not word.startswith("--ignore=")} or {"tests"}
-        tested += [file for file in files if is_below(file, named) and not is_below(file, ignored)]
-    assert sorted(tested) == files
+        calls = [line.split()[1:] for line in ended.stdout.splitlines() if line.startswith("made ")]
+        assert ("is not begun after" in ended.stdout) == (len(calls) < 2)
+        return [choose(files, given) for given in calls]
+
+    return run
+
+
+def choose(files: list[str], given: list[str]) -> list[str]:
+    """Return the files of tests that pytest would choose by its arguments."""
+    ignored = {word.removeprefix("--ignore=") for word in given if word.startswith("--ignore=")}
+    named = {word for word in given if not word.startswith("--ignore=")} or {"tests"}
+    return [file for file in files if is_below(file, named) and not is_below(file, ignored)]
+
+
+def test_continuous_integration_runs_each_file_of_tests_once(run_ci):
+    first, second = run_ci(1765, spent_s=0)
+    files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
+    assert sorted([*first, *second]) == files
+    assert run_ci(1766, spent_s=0) == [second, first]
+
+
+def test_two_consecutive_commits_run_each_file_of_tests_on_slow_cores(run_ci):
+    both = [run_ci(commit, spent_s=45 * 60) for commit in (1765, 1766)]
+    assert both == [[half] for half in run_ci(1765, spent_s=0)]
 
 
 def test_check_gpu_gets_the_frameworks_and_steps_that_are_named():
