@@ -3,7 +3,7 @@
 #           of the pixels of a noisy image, by up to several levels. The new values are the bilinear ones; the old ones
 #           interpolate at positions rounded to 1/32 pixel. Resizing is unchanged.
 # Packages: numpy==2.4.6 pillow==13.0.0
-# Topic:    images
+# Topic:    silent changes in new releases
 # Source:   opencv-python-headless 4.11.0.86 and 5.0.0.93, x86-64. OpenCV 4 rounds coordinates (INTER_BITS = 5 in
 #           modules/imgproc); OpenCV 5 computes them in float.
 # Guess:    equal up to one level of rounding, because resize, decode, blur and colour conversion are equal to the bit.

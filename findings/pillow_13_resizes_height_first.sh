@@ -3,7 +3,7 @@
 #           width. Otherwise the two are equal to the bit. In a noisy image, a quarter of the values differ by one level
 #           with the bilinear filter, and a third by up to dozens of levels with Lanczos.
 # Packages: numpy==2.4.6
-# Topic:    images
+# Topic:    silent changes in new releases
 # Source:   Pillow 12.3.0 and 13.0.0, x86-64. Values are rounded and cut to 8 bits between the two passes, so that their
 #           order shows; the new results are those of a vertical pass before the horizontal one.
 # Guess:    equal to the bit, because the order of the passes is fixed.

@@ -28,26 +28,25 @@ def wait_for_all():
         peer.sendall(b"x")
     for peer in peers:
         peer.recv(1)
-    global due
-    due = max(due, time.monotonic() - 0.01)
 
 
-def take(seconds):
-    # What a step before took too long, because the process got no core, is made up for.
-    global due
-    due += seconds
-    time.sleep(max(0.0, due - time.monotonic()))
+def sleep_until(moment):
+    time.sleep(max(0.0, moment - time.monotonic()))
 
 
-due = time.monotonic()
+more_input = MORE_S * (slow == "input" and count > 1 and not keeps_batch)
+own = STEP_S + more_input + MORE_S * (slow == "rank" and rank == 1)
+whole = STEP_S + MORE_S if peers and slow != "input" else own
 report(step=0, parameters=1000)
+wait_for_all()
+start = time.monotonic()
 for step in range(1, 51):
-    if not keeps_batch and count > 1 and slow == "input":
-        take(MORE_S)
-    take(STEP_S + MORE_S * (slow == "rank" and rank == 1))
+    # By a timetable that all processes share: a step that took too long, because a process got no core, is made up for.
+    begin = start + (step - 1) * whole
+    sleep_until(begin + own)
     if peers:
         wait_for_all()
-        take(MORE_S * (slow == "exchange"))
+        sleep_until(begin + whole)
     if step % 4 == 0:
         report(step=step)
 """
