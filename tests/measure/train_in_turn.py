@@ -8,7 +8,6 @@ from pathlib import Path
 
 from safetensors.numpy import save_file
 
-from howmanygpus.gate.process import leave_imports_alone
 from howmanygpus.measure.host.processes import die_with_parent
 from howmanygpus.measure.loop import train
 from howmanygpus.measure.records import AttemptFolder
@@ -42,7 +41,6 @@ def main() -> None:
     train.load_backend = load_backend
     late_batches.plant()
     cores = os.sched_getaffinity(0)
-    leave_imports_alone(RunSpec.read(AttemptFolder(arguments.attempts[0]).spec))
     for folder in arguments.attempts:
         # A backend binds the process to its device's share of the cores that the process has.
         os.sched_setaffinity(0, cores)

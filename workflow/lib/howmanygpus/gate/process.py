@@ -272,16 +272,6 @@ def do_task(spec: RunSpec, optimizer: str, folder: Path) -> Backend | None:
     return backend
 
 
-def leave_imports_alone(spec: RunSpec) -> None:
-    """Import the framework of a run, and let no later search for garbage look at what was imported.
-
-    For processes that search after each of several runs: with TensorFlow, that took a sixth of their processor time.
-    """
-    load_backend(spec)
-    gc.collect()
-    gc.freeze()
-
-
 def do_tasks(tasks: list[dict], prepare: Callable[[dict], None] = lambda task: None) -> None:
     """Do all tasks, each with a backend of its own. The last backend closes the process group for all of them.
 
@@ -290,7 +280,6 @@ def do_tasks(tasks: list[dict], prepare: Callable[[dict], None] = lambda task: N
     prepare: called before each task.
     """
     cores, backend = os.sched_getaffinity(0), None
-    leave_imports_alone(RunSpec.read(tasks[0]["spec"]))
     for task in tasks:
         if read_rank() == 0:
             print(f"{time.time() - task['started_at']:6.1f} s: {task['name']}", flush=True)
