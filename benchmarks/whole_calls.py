@@ -1,8 +1,9 @@
 """
 How long whole commands take over those of another commit: `make demo`, `make figures`, `make test`, `make test-slow`.
 
-Each call is made in a fresh clone, in turns with the other commit. Processor time is user and system of all processes;
-memory is the largest of a single process. With --cold, each clone installs everything in an empty cache of its own.
+Each call is made in a fresh clone, in turns with the other commit. Processor time is user and system of all processes
+that another waited for, so not of Snakemake in tests, whose parent outlives them; memory is the largest of a single
+process. With --cold, each clone installs everything in an empty cache of its own.
 
 For `make demo` there is also the time from the end of a run to the end of the first step of the next one, between two
 runs of the same framework that follow each other.

@@ -2,7 +2,7 @@
 # Finding:  lovasz_softmax_loss of kornia 0.8.1 counts a pixel of class 2 twice and one of class 0 not at all: with the
 #           classes numbered in another order, the loss of the same prediction is another, 0.429 and 0.436. In 0.9.0 it
 #           is 0.757 in both, as by the formula of the paper.
-# Packages: torch==2.13.0 numpy==2.4.6 kornia-rs==0.2.0 packaging pillow==12.3.0
+# Packages: torch==2.13.0 numpy==2.4.6 kornia-rs==0.2.0 packaging==26.4 pillow==12.3.0
 # Topic:    silent changes in new releases
 # Source:   kornia/losses/lovasz_softmax.py of 0.8.1 sorts the labels along the errors where the paper has, for each
 #           class, whether the pixel is of it; 0.9.0 takes the latter. Nothing warns.

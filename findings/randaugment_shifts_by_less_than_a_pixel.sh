@@ -2,7 +2,7 @@
 # Finding:  RandAugment of kornia 0.8.1 shifts images by less than a tenth of a pixel, at any magnitude, where 0.9.0
 #           shifts by up to a tenth of the image; and with m=1 it makes one image in twenty all black, by posterizing to
 #           0 bits, where 0.9.0 makes none.
-# Packages: torch==2.13.0 numpy==2.4.6 kornia-rs==0.2.0 packaging pillow==12.3.0
+# Packages: torch==2.13.0 numpy==2.4.6 kornia-rs==0.2.0 packaging==26.4 pillow==12.3.0
 # Topic:    silent changes in new releases
 # Source:   kornia/augmentation/auto/rand_augment/rand_augment.py: 0.9.0 multiplies the shift by the size of the image,
 #           and posterizes to 4 to 8 bits instead of 0 to 4, fewer for a larger magnitude. Nothing warns.

@@ -3,7 +3,7 @@
 #           epoch 0 in every epoch, also after set_epoch(2): after the first two of six batches of epoch 2 come the last
 #           four of epoch 0, so that images come twice and others not at all. In 1.15.0 they are the last four of epoch
 #           2.
-# Packages: torch==2.13.0 numpy==2.4.6 accelerate==1.15.0 huggingface-hub==2.4.0 safetensors==0.8.0 psutil pyyaml packaging
+# Packages: torch==2.13.0 numpy==2.4.6 accelerate==1.15.0 huggingface-hub==2.4.0 safetensors==0.8.0 psutil==7.2.2 pyyaml==6.0.3 packaging==26.4
 # Topic:    silent changes in new releases
 # Source:   accelerate/data_loader.py: the loader that skips counts its epochs anew from 0 in 1.9.0, and begins with the
 #           epoch of the one that it is made from in 1.15.0. Nothing warns.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Finding:  rgba_to_rgb of kornia 0.8.1 ignores the transparency, and that of 0.9.0 puts the image on white: a
 #           transparent black pixel is black in one and white in the other. Opaque pixels are equal.
-# Packages: torch==2.13.0 numpy==2.4.6 kornia-rs==0.2.0 packaging pillow==12.3.0
+# Packages: torch==2.13.0 numpy==2.4.6 kornia-rs==0.2.0 packaging==26.4 pillow==12.3.0
 # Topic:    silent changes in new releases
 # Source:   kornia/color/rgb.py: 0.8.1 adds up (1 - a) r + a r, which is r; 0.9.0 has (1 - a) + a r and an argument for
 #           the background. Nothing warns.
