@@ -1,5 +1,5 @@
 """
-How long whole commands take over those of another commit: `make demo`, `make figures`, `make test`, `make test-slow`.
+How long whole commands take over those of another commit: `make demo`, `make figures`, `make test`.
 
 Each call is made in a fresh clone, in turns with the other commit. Processor time is user and system of all processes
 that another waited for, so not of Snakemake in tests, whose parent outlives them; memory is the largest of a single
@@ -24,7 +24,7 @@ import numpy as np
 
 from reporting import ROOT, write_benchmark
 
-TARGETS = ("demo", "figures", "test", "test-slow")
+TARGETS = ("demo", "figures", "test")
 
 
 def clone(commit: str, folder: Path) -> None:
@@ -32,10 +32,9 @@ def clone(commit: str, folder: Path) -> None:
     subprocess.run(["git", "checkout", "--quiet", commit], cwd=folder, check=True)
 
 
-def call(target: str, folder: Path, cache: Path | None, tests: list[str]) -> dict[str, float]:
-    """Make a target in a clone, and return what it took: seconds and MiB. tests: the files of `make test-slow`."""
+def call(target: str, folder: Path, cache: Path | None) -> dict[str, float]:
+    """Make a target in a clone, and return what it took: seconds and MiB."""
     environment = os.environ | ({"HOWMANYGPUS_CACHE": str(cache)} if cache else {})
-    environment |= {"PYTEST_ADDOPTS": " ".join(tests)} if target == "test-slow" else {}
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     with (folder / "output.txt").open("w") as output:
         process = subprocess.Popen(
@@ -77,9 +76,7 @@ def compare(target: str, arguments: argparse.Namespace, folder: Path) -> list[di
             with tempfile.TemporaryDirectory(dir=folder) as temporary:
                 place = Path(temporary, "clone")
                 clone(commit, place)
-                measured.append(
-                    call(target, place, Path(temporary, "cache") if arguments.cold else None, arguments.tests)
-                )
+                measured.append(call(target, place, Path(temporary, "cache") if arguments.cold else None))
                 print(f"make {target}, round {number + 1}, {commit}: {measured[-1]}", flush=True)
     rows = []
     for what in spent[own][0]:
@@ -95,9 +92,6 @@ def main() -> None:
     parser.add_argument("--against", metavar="COMMIT", required=True)
     parser.add_argument("--targets", nargs="+", choices=TARGETS, default=["demo"])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument(
-        "--tests", nargs="+", default=[], help="files of `make test-slow` that both commits have, else all"
-    )
     parser.add_argument("--cold", action="store_true", help="an empty cache for each call")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
