@@ -8,7 +8,9 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import asdict
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 import psutil
@@ -19,7 +21,7 @@ from hanging import HANG_S
 from howmanygpus.clone import LIBRARY, SCRIPTS
 from howmanygpus.site.environments.pins import hash_requirements
 from howmanygpus.study.invalidation.pins import environment_record
-from howmanygpus.study.invalidation.syntax import KNOWN, read_code, read_known_code
+from howmanygpus.study.invalidation.syntax import KNOWN, _analyse
 
 SANDBOX = Path(__file__).resolve().parent
 ROOT = SANDBOX.parents[1]
@@ -71,10 +73,13 @@ def run_snakefile(
 
 @cache
 def analyse_code() -> str:
-    """Return the cache of analysed files. Without it, the first call in each copy would analyse all of them."""
-    for path in (*LIBRARY.rglob("*.py"), *SCRIPTS.glob("*.py")):
-        read_code(path)
-    return json.dumps(read_known_code())
+    """Return the cache of analysed files. Without it, the first call in each copy would analyse all of them.
+
+    The cache of the clone itself is not used, because its analyses may be by older code.
+    """
+    contents = {path: path.read_bytes() for path in (*LIBRARY.rglob("*.py"), *SCRIPTS.glob("*.py"))}
+    analysed = {sha256(content).hexdigest(): asdict(_analyse(content, path)) for path, content in contents.items()}
+    return json.dumps(analysed)
 
 
 def study(**changes) -> dict:
