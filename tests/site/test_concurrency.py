@@ -38,7 +38,7 @@ def read(path, concurrent_runs=None, packed=False, **device):
             f"own. {SHARED}",
         ),
         ({"nodes": "shared"}, None, f"on nodes that they may share with other jobs. {SHARED}"),
-        ({"concurrent_runs": 3, "packed": True}, None, ALONE),
+        ({"concurrent_runs": 3, "packed": True}, 100, ALONE),
     ],
 )
 def test_the_report_says_how_many_runs_go_at_a_time(tmp_path, given, limit, sentences):
@@ -49,7 +49,7 @@ def test_the_report_says_how_many_runs_go_at_a_time(tmp_path, given, limit, sent
 
 def test_runs_on_one_machine_go_one_at_a_time():
     machine = read_machine(ROOT / "profiles" / "local" / "machine.yaml")
-    assert (limit_measurements(machine), describe_concurrency(machine)) == (None, ALONE)
+    assert (limit_measurements(machine), describe_concurrency(machine)) == (100, ALONE)
 
 
 def test_readme_and_report_do_not_say_more():

@@ -158,6 +158,16 @@ def test_a_measured_run_has_the_machine_alone(project):
     assert blocks and all("measurement=100" in block for block in blocks)
 
 
+def test_options_for_resources_leave_a_measured_run_alone(project):
+    """Each of them replaces all that a profile says of the same option."""
+    project.write_config(first=study(num_gpus=[1]))
+    options = ("--resources", "mem_mb=8000", "--default-resources", "mem_mb=500")
+    project.snakemake("results/plans/first.json", *options)
+    log = project.read_last_log()
+    assert re.search(r"Provided resources: .*\bmem_mb\b.*8000.*\bmeasurement\b.*100\b", log)
+    assert re.search(r"resources: .*\bmem_mb=500, .*\bmeasurement=1\b", log)
+
+
 def test_packages_named_by_the_shell_do_not_replace_the_pinned_ones(project, tmp_path):
     """Modules of a cluster set PYTHONPATH to packages of another version, or of another Python."""
     (tmp_path / "modules").mkdir()

@@ -34,6 +34,11 @@ def find_start() -> Path:
     return Path()
 
 
+def set_default(workflow: Any, resource: str, amount: int) -> None:
+    """Let each rule that is read from now on request so much of a resource, unless it says how much."""
+    workflow.resource_settings._parsed_default_resources[resource] = amount
+
+
 def name_call(workflow: Any) -> str:
     """Return the name of this call, with which the names of all its jobs on a cluster end. Call it in `onstart`."""
     return getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}")

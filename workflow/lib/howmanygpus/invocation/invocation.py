@@ -160,8 +160,11 @@ class Invocation:
     def _make_rules(self) -> None:
         # Snakemake has no persistence yet.
         plan, workflow = self.plan, self._workflow
+        # Not in the profile: one --resources or --default-resources of a user drops all of a profile's.
         if limit := limit_measurements(self.machine):
             workflow.register_resource("measurement", limit)
+        if not self.machine.submits:
+            internals.set_default(workflow, "measurement", 1)
         place, is_job = self.place, self._is_job
 
         def find_inputs(path: str) -> list[str] | None:

@@ -7,11 +7,11 @@ MEASURED_RUN = 100
 
 
 def limit_measurements(machine: Machine) -> int | None:
-    """Return the amount of the resource `measurement`, or None if the machine file sets no limit.
+    """Return how much of the resource `measurement` all jobs may take together, or None if there is no limit.
 
-    On one machine and in a packed allocation, profiles/local/config.yaml sets it.
+    On one machine and in a packed allocation, a measured run takes all of it, and any other job a part.
     """
-    concurrent_runs = machine.slurm["concurrent_runs"] if machine.submits else None
+    concurrent_runs = machine.slurm["concurrent_runs"] if machine.submits else 1
     return concurrent_runs and MEASURED_RUN * concurrent_runs
 
 
