@@ -47,7 +47,8 @@ def test_a_study_runs_in_several_passes_with_a_crash_and_its_reason(project, pre
     last = printed[printed.index("The first that failed: ") :]
     assert "gpus1" in last and "crashed: RuntimeError: the fake backend was told to crash" in last
     completed = {path.split("/")[1] + path[path.index("_gpus") :].split("_")[1] for path in project.read_records()}
-    assert {"dozinggpus1", "dozinggpus2"} <= completed and not any("sleeping" in each for each in completed)
+    assert {"dozinggpus1", "dozinggpus2"} <= completed, printed[-6000:]
+    assert not any("sleeping" in each for each in completed)
 
 
 @pytest.mark.parametrize(("profile", "device"), [("local", "cpu"), ("slurm", "a100")])
