@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Finding:  Where codecarbon cannot read the energy of the CPU, it estimates the power from the load. With half of the
-#           cores busy it is 50 % of the CPU's design power in 3.0.2 and 21 % in 3.3.2, with a quarter 25 % and 11 %:
-#           the same work takes 2.4 times as much energy on all cores as on half of them in twice the time. With
+# Finding:  Where codecarbon cannot read the energy of the CPU, it estimates the power from the load: with half of the
+#           cores busy it is 50 % of the CPU's design power in 3.0.2 and 21 % in 3.3.2. With a quarter it is 25 % and
+#           11 %: the same work takes 2.4 times as much energy on all cores as on half of them in twice the time. With
 #           tracking_mode="process" it is 50 % in both, so that in 3.3.2 one process takes more than its machine.
 # Packages: numpy==2.4.6 pandas==3.1.1 codecarbon==3.3.2
 # Topic:    silent changes in new releases
