@@ -5,8 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 from snakemake.resources import Resource, Resources
+from snakemake_interface_common.exceptions import WorkflowError
 
 from helpers.messages import list_texts, says
+from howmanygpus.invocation.internals import set_default
 from howmanygpus.invocation.starting import leave_out_requests, refuse_to_start
 from howmanygpus.site.machine import Device, Machine
 from howmanygpus.study.plan import Plan
@@ -118,3 +120,11 @@ def test_variables_of_the_shell_that_change_requests_are_left_out_and_named(monk
     assert set(variables) == set(left)
     assert len(said) == (machine is CLUSTER) and all(says(words, *OF_REQUESTS, machine.path) for words in said)
     assert leave_out_requests(machine) == []
+
+
+def test_a_snakemake_that_keeps_defaults_elsewhere_is_refused_with_a_remedy():
+    workflow = SimpleNamespace(resource_settings=SimpleNamespace())
+    with pytest.raises(
+        WorkflowError, match=r"lack `_parsed_default_resources`.*; install what requirements\.txt lists"
+    ):
+        set_default(workflow, "measurement", 1)

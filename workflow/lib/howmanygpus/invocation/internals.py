@@ -35,8 +35,14 @@ def find_start() -> Path:
 
 
 def set_default(workflow: Any, resource: str, amount: int) -> None:
-    """Let each rule that is read from now on request so much of a resource, unless it says how much."""
-    workflow.resource_settings._parsed_default_resources[resource] = amount
+    """Let each rule that is read from now on request so much of a resource, unless it says how much.
+
+    Raises WorkflowError if Snakemake keeps the defaults elsewhere.
+    """
+    defaults = getattr(workflow.resource_settings, "_parsed_default_resources", None)
+    if defaults is None:
+        raise WorkflowError(f"Snakemake's settings lack `_parsed_default_resources`, the defaults of rules; {REMEDY}")
+    defaults[resource] = amount
 
 
 def name_call(workflow: Any) -> str:
