@@ -43,13 +43,13 @@ def read(path, concurrent_runs=None, packed=False, **device):
 )
 def test_the_report_says_how_many_runs_go_at_a_time(tmp_path, given, limit, sentences):
     machine = read(tmp_path / "machine.yaml", **given)
-    assert limit_measurements(machine) == limit
+    assert limit_measurements(machine, machine.submits) == limit
     assert describe_concurrency(machine).endswith(sentences)
 
 
 def test_runs_on_one_machine_go_one_at_a_time():
     machine = read_machine(ROOT / "profiles" / "local" / "machine.yaml")
-    assert (limit_measurements(machine), describe_concurrency(machine)) == (100, ALONE)
+    assert (limit_measurements(machine, machine.submits), describe_concurrency(machine)) == (100, ALONE)
 
 
 def test_readme_and_report_do_not_say_more():

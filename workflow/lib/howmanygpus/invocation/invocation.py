@@ -160,10 +160,13 @@ class Invocation:
     def _make_rules(self) -> None:
         # Snakemake has no persistence yet.
         plan, workflow = self.plan, self._workflow
+        # Snakemake has no executor yet, and a number of jobs to submit only if it will submit some.
+        submits = self.machine.submits and workflow.resource_settings.nodes is not None
         # Not in the profile: one --resources or --default-resources of a user drops all of a profile's.
-        if limit := limit_measurements(self.machine):
+        if limit := limit_measurements(self.machine, submits):
             workflow.register_resource("measurement", limit)
-        if not self.machine.submits:
+        if not submits:
+            # Any other job takes a part, so that none runs beside a measured run.
             internals.set_default(workflow, "measurement", 1)
         place, is_job = self.place, self._is_job
 

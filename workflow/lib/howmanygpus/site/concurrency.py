@@ -6,12 +6,12 @@ MEASURED_RUN = 100
 """Amount of the resource `measurement` that a measured run takes."""
 
 
-def limit_measurements(machine: Machine) -> int | None:
+def limit_measurements(machine: Machine, submits: bool) -> int | None:
     """Return how much of the resource `measurement` all jobs may take together, or None if there is no limit.
 
-    On one machine and in a packed allocation, a measured run takes all of it, and any other job a part.
+    submits: whether runs become jobs of a scheduler. If they start here, a measured run takes all of it.
     """
-    concurrent_runs = machine.slurm["concurrent_runs"] if machine.submits else 1
+    concurrent_runs = machine.slurm["concurrent_runs"] if submits else 1
     return concurrent_runs and MEASURED_RUN * concurrent_runs
 
 
